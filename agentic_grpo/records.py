@@ -112,7 +112,9 @@ class EpisodeLayout:
         """bool [T, T]: may column q attend to column k? Causal, and by stage."""
         segments = self.segment_of_column
         causal = np.tril(np.ones((self.num_columns,) * 2, bool))
-        return causal & np.asarray(self.visibility)[segments[:, None], segments[None, :]]
+        return (
+            causal & np.asarray(self.visibility)[segments[:, None], segments[None, :]]
+        )
 
     @property
     def action_widths(self) -> np.ndarray:
@@ -154,6 +156,8 @@ class StageEvents:
       state_id: int [G, S]; equal ids mean equal states after the stage.
       level: int []; difficulty level of the problem, from 0.
       ready: bool [S + 1]; the events to serve now; the verdict is the last.
+      settled: bool []; the verdict was served in an earlier call: the outcome is paid,
+        an estimate that comes now has nothing left to say.
       fresh: bool [S]; the stage is young enough to be trained on.
       spent: float [G, S]; advantage already spent and still to be taken back.
       paid: bool [G, S]; an immediate advantage (possibly 0) was spent here.
@@ -168,6 +172,7 @@ class StageEvents:
     state_id: jax.Array
     level: jax.Array
     ready: jax.Array
+    settled: jax.Array
     fresh: jax.Array
     spent: jax.Array
     paid: jax.Array
@@ -184,7 +189,7 @@ class StageCredit:
       clip_low: float [2, G, S]; the ratio may fall to 1 - clip_low.
       clip_high: float [2, G, S]; the ratio may rise to 1 + clip_high.
       spent, paid, divisor: as in ``StageEvents``, after this service.
-      silent: bool [2, S]; the group was served here, but nothing told its members apart.
+      silent: bool [2, S]; served here, but nothing told the members apart.
     """
 
     advantage: jax.Array
