@@ -5,31 +5,15 @@ start, evaluation and scripted agents all go through it.
 """
 
 import dataclasses
-from collections.abc import Callable
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
 from agentic_grpo import snapshots
 from agentic_grpo.envs import base
+from agentic_grpo.models.base import Policy
 from agentic_grpo.records import NEVER, EndReason
 from agentic_grpo.snapshots import SnapshotTable
-
-
-class Policy(NamedTuple):
-    """The two pure functions that rollout and learner need of a model.
-
-    Attributes:
-      sample: (params, tokens [M, T], token_mask [M, T], stage [M], active [M],
-        uniforms [M, A], temperature=) -> (tokens int32 [M, A], mask bool [M, A],
-        log_probs float32 [M, A]) of the stage whose marker is already in its column.
-      score: (params, tokens [M, T], token_mask [M, T], temperature=) -> (log_probs
-        float32 [M, T], entropy float32 [M, T]) of each token given those before it.
-    """
-
-    sample: Callable[..., tuple[jax.Array, jax.Array, jax.Array]]
-    score: Callable[..., tuple[jax.Array, jax.Array]]
 
 
 def sample_with(policy: Policy, params, *, temperature):

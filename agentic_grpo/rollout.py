@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo import episodes, records, snapshots
+from agentic_grpo.ops.reductions import masked_mean
 from agentic_grpo.records import NEVER, EndReason
 from agentic_grpo.snapshots import SnapshotTable
 
@@ -116,7 +117,7 @@ def advance(
       first_block: index of the first block here among all blocks of the run.
 
     Returns:
-      (table, lanes, counts: dict of int32 [] about this tick's work).
+      (table, lanes, metrics of this tick: a dict of ``Mean`` and of counts, int32 []).
     """
     num_blocks = lanes.row.shape[0]
     slots = settings.decode_slots
@@ -130,14 +131,14 @@ def advance(
     keys = jax.vmap(jax.random.fold_in, (None, 0))(tick_key, global_lane.reshape(-1))
     start_keys, play_keys = episodes.split_keys(keys)
 
-    at_work = _merge(jax.vmap(_take)(lanes, lane))
-    rows = _merge(jax.vmap(snapshots.read)(table, row))
+    at_work = merge(jax.vmap(_take)(lanes, lane))
+    rows = merge(jax.vmap(snapshots.read)(table, row))
     flat_starting, flat_working = starting.reshape(-1), working.reshape(-1)
     at_work, rows = _start_lanes(
         environment, settings, at_work, rows, flat_starting, start_keys
     )
     acting = at_work.active & flat_working[:, None]
-    before = jnp.sum(rows.action_mask, dtype=jnp.int32)
+    before = _count(rows.action_mask)
     stage = at_work.stage
     rows, result = episodes.play_stage(
         act,
@@ -158,22 +159,46 @@ def advance(
     )
 
     keep = jnp.where(working, lane, settings.num_lanes)
-    lanes = jax.vmap(snapshots.write)(lanes, keep, _unmerge(at_work, num_blocks))
+    lanes = jax.vmap(snapshots.write)(lanes, keep, unmerge(at_work, num_blocks))
     target = jnp.where(working, row, num_rows)
-    table = jax.vmap(snapshots.write)(table, target, _unmerge(rows, num_blocks))
-    counts = {
-        "stages_written": jnp.sum(working, dtype=jnp.int32),
-        "groups_started": jnp.sum(working & starting, dtype=jnp.int32),
-        "lanes_without_row": jnp.sum(starting & ~working, dtype=jnp.int32),
-        "members_at_fault": jnp.sum(
-            acting & (result.end_reason == EndReason.FAULT), dtype=jnp.int32
-        ),
-        "rewards_not_finite": jnp.sum(
-            acting & result.reward_mask & ~jnp.isfinite(result.reward), dtype=jnp.int32
-        ),
-        "tokens_written": jnp.sum(rows.action_mask, dtype=jnp.int32) - before,
+    table = jax.vmap(snapshots.write)(table, target, unmerge(rows, num_blocks))
+    metrics = _metrics(environment.spec.layout, result, stage, acting)
+    metrics |= {
+        "stages_written": _count(working),
+        "groups_started": _count(working & starting),
+        "lanes_without_row": _count(starting & ~working),
+        "tokens_written": _count(rows.action_mask) - before,
     }
-    return table, lanes, counts
+    return table, lanes, metrics
+
+
+def _metrics(layout, result, stage, acting):
+    """What the stages [N] brought, as soon as the simulator knows it."""
+    ended = acting & (result.end_reason != EndReason.RUNNING)
+    judged = ended & (result.end_reason != EndReason.FAULT)
+    rewarded = acting & result.reward_mask
+    finite = jnp.isfinite(result.reward)
+    metrics = {
+        f"stage_reward/{spec.name}": masked_mean(
+            result.reward, rewarded & finite & (stage == index)[:, None]
+        )
+        for index, spec in enumerate(layout.stages)
+    }
+    verdict_is_finite = jnp.isfinite(result.verdict)
+    return metrics | {
+        "verdict": masked_mean(result.verdict, judged & verdict_is_finite),
+        "solved": masked_mean(result.solved.astype(jnp.float32), judged),
+        "submitted": masked_mean(
+            (result.end_reason == EndReason.SUBMITTED).astype(jnp.float32), ended
+        ),
+        "members_at_fault": _count(ended & ~judged),
+        "rewards_not_finite": _count(rewarded & ~finite)
+        + _count(judged & ~verdict_is_finite),
+    }
+
+
+def _count(mask):
+    return jnp.sum(mask, dtype=jnp.int32)
 
 
 def _choose(table, lanes, *, tick, num_slots):
@@ -274,9 +299,11 @@ def _where(condition, new, old):
     return jax.tree.map(choose, new, old)
 
 
-def _merge(tree):
+def merge(tree):
+    """Leading axes [B, N, ...] -> [B * N, ...] of every leaf."""
     return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
 
 
-def _unmerge(tree, num_blocks):
+def unmerge(tree, num_blocks):
+    """Leading axis [B * N, ...] -> [B, N, ...] of every leaf."""
     return jax.tree.map(lambda x: x.reshape(num_blocks, -1, *x.shape[1:]), tree)

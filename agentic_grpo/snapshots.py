@@ -197,15 +197,15 @@ def stage_events(rows, ready, *, learner_step, max_age) -> records.StageEvents:
     )
 
 
-def settle(table, rows, ready, credit: records.StageCredit, event_mask):
+def settle(table, rows, ready, event_mask, *, spent, paid, divisor):
     """Notes what was spent on rows [U], closes their events, frees what is done."""
     served = table.served.at[rows].get(mode="clip") | ready
     table = dataclasses.replace(
         table,
         served=table.served.at[rows].set(served, mode="drop"),
-        spent=table.spent.at[rows].set(credit.spent, mode="drop"),
-        paid=table.paid.at[rows].set(credit.paid, mode="drop"),
-        divisor=table.divisor.at[rows].set(credit.divisor, mode="drop"),
+        spent=table.spent.at[rows].set(spent, mode="drop"),
+        paid=table.paid.at[rows].set(paid, mode="drop"),
+        divisor=table.divisor.at[rows].set(divisor, mode="drop"),
     )
     still_needed = jnp.any(pending(table, event_mask), axis=1)
     return dataclasses.replace(

@@ -26,7 +26,8 @@ class EnvironmentSpec:
       layout: columns of an episode, with the stages.
       levels: names of the difficulty levels, easiest first.
       max_verdict_latency: most ticks between a member's end and its verdict.
-      max_verdict: the verdict lies in [0, max_verdict]; 1 unless said otherwise.
+      min_stages: fewest stages after which a member can end by itself; bounds how many
+        groups can end per tick, and so how many snapshot rows are needed.
     """
 
     vocabulary_size: int
@@ -35,7 +36,7 @@ class EnvironmentSpec:
     layout: records.EpisodeLayout
     levels: tuple[str, ...]
     max_verdict_latency: int
-    max_verdict: float = 1.0
+    min_stages: int = 1
 
 
 @records.record

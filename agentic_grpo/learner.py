@@ -1,0 +1,246 @@
+"""Gradient and optimizer: one step for any mixture of episodes, stages and phases.
+
+The learner knows no environment and no clock. It receives rows of tokens with the
+credit written on them, scores the tokens once, and takes one step. Across devices it
+differentiates the *local* total and then sums gradients and counts in one ``psum``: a
+``psum`` inside the differentiated loss gives wrong gradients.
+
+Letters: N rows (an episode each), T token columns; the leading 2 is the phase.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+
+from agentic_grpo import records
+from agentic_grpo.ops.reductions import Mean, masked_mean
+
+
+@records.record
+class Batch:
+    """Rows to learn from.
+
+    Attributes:
+      tokens: int32 [N, T].
+      token_mask: bool [N, T].
+      anchor_log_probs: float32 [N, T]; what the ratios are taken against.
+      behaviour_log_probs: float32 [N, T]; as recorded at sampling.
+      credit: ``records.TokenCredit`` [2, N, T].
+    """
+
+    tokens: jax.Array
+    token_mask: jax.Array
+    anchor_log_probs: jax.Array
+    behaviour_log_probs: jax.Array
+    credit: records.TokenCredit
+
+
+@records.record
+class LearnerState:
+    """What an optimizer step changes.
+
+    Attributes:
+      params: of the policy.
+      optimizer_state: of the optax transformation.
+      step: int32 []; steps really taken: the version of the parameters.
+      skipped: int32 []; steps skipped because something was not finite, in a row.
+      reference_params: of the frozen reference policy; None without a KL term.
+    """
+
+    params: Any
+    optimizer_state: Any
+    step: jax.Array
+    skipped: jax.Array
+    reference_params: Any
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LearnerSettings:
+    """Static choices of the loss around the policy objective.
+
+    Attributes:
+      objective: (log_probs, anchor_log_probs, behaviour_log_probs, credit) -> (losses
+        [2, N, T], diagnostics dict of ``Mean``); see ``ops.policy_losses``.
+      aggregate: (values [N, T], mask [N, T]) -> ``Mean``; what a loss is divided by.
+        Its counts add up over parts of a batch, so microbatches and devices agree.
+      temperature: of every log-prob; that of sampling.
+      entropy_weight: of the entropy bonus on trained tokens.
+      kl_weight: of the KL to the reference parameters on trained tokens.
+      kl_loss: (log_probs, reference_log_probs) -> loss [N, T]; ``ops.kl_estimators``.
+      num_microbatches: the gradient is accumulated over this many parts of the batch.
+    """
+
+    objective: Callable[..., Any]
+    aggregate: Callable[..., Mean]
+    temperature: float = 1.0
+    entropy_weight: float = 0.0
+    kl_weight: float = 0.0
+    kl_loss: Callable[..., jax.Array] | None = None
+    num_microbatches: int = 1
+
+
+def init(params, optimizer, *, with_reference=False) -> LearnerState:
+    """A learner at step 0; the reference, if any, is a copy of the parameters."""
+    return LearnerState(
+        params=params,
+        optimizer_state=optimizer.init(params),
+        step=jnp.zeros((), jnp.int32),
+        skipped=jnp.zeros((), jnp.int32),
+        reference_params=jax.tree.map(jnp.copy, params) if with_reference else None,
+    )
+
+
+def update(
+    state: LearnerState,
+    batch: Batch,
+    score,
+    optimizer: optax.GradientTransformation,
+    settings: LearnerSettings,
+    *,
+    learning_rate,
+    axis_name=None,
+):
+    """One optimizer step; none if nothing is to be learnt or something is not finite.
+
+    Args:
+      state: the learner.
+      batch: rows with credit; those without cost time but change nothing.
+      score: ``models.base.Policy.score``.
+      optimizer: turns gradients into a direction of unit learning rate, so that the
+        schedule can count ticks instead of steps.
+      settings: static.
+      learning_rate: float [].
+      axis_name: of the devices that hold other rows of the same batch.
+
+    Returns:
+      (state, metrics: dict of ``Mean`` and scalars). An *idle* step (no credit differs
+      from zero, and neither KL nor entropy is asked for) leaves parameters, moments and
+      weight decay untouched.
+    """
+    gradients, count, metrics = _accumulate(state, batch, score, settings)
+    gradients, count, metrics = _sum_over((gradients, count, metrics), axis_name)
+    gradients = jax.tree.map(lambda g: g / jnp.maximum(count, 1.0), gradients)
+    norm = optax.global_norm(gradients)
+    updates, optimizer_state = optimizer.update(
+        gradients, state.optimizer_state, state.params
+    )
+    params = jax.tree.map(lambda p, u: p + learning_rate * u, state.params, updates)
+
+    regularised = settings.kl_weight != 0.0 or settings.entropy_weight != 0.0
+    trained = metrics["trained_tokens" if regularised else "tokens_with_credit"]
+    finite = jnp.isfinite(norm) & jnp.isfinite(optax.global_norm(params))
+    busy = trained.total > 0
+    take = busy & finite
+
+    def choose(new, old):
+        return jax.tree.map(lambda a, b: jnp.where(take, a, b), new, old)
+
+    skipped = jnp.where(finite, 0, state.skipped + 1)
+    state = LearnerState(
+        params=choose(params, state.params),
+        optimizer_state=choose(optimizer_state, state.optimizer_state),
+        step=state.step + take,
+        skipped=jnp.where(busy, skipped, state.skipped),
+        reference_params=state.reference_params,
+    )
+    metrics |= {
+        "gradient_norm": Mean(jnp.where(take, norm, 0.0), take.astype(jnp.float32)),
+        "trained_tokens": _once(metrics["trained_tokens"].total),
+        "tokens_with_credit": _once(metrics["tokens_with_credit"].total),
+        "idle": _once(~busy),
+        "not_finite": _once(busy & ~finite),
+    }
+    return state, metrics
+
+
+def _accumulate(state, batch, score, settings):
+    """Gradient of the local total, its count, and metrics, over the microbatches."""
+
+    def of_part(part):
+        def local_total(params):
+            mean, metrics = _loss(params, state.reference_params, part, score, settings)
+            return mean.total, (mean.count, metrics)
+
+        grad = jax.grad(local_total, has_aux=True)
+        gradients, (count, metrics) = grad(state.params)
+        return gradients, count, metrics
+
+    parts = settings.num_microbatches
+    if parts == 1:
+        return of_part(batch)
+    rows = batch.tokens.shape[0]
+    if rows % parts:
+        raise ValueError(
+            f"num_microbatches={parts} must divide the batch of {rows} rows"
+        )
+
+    def split(x, axis):
+        shape = (*x.shape[:axis], parts, rows // parts, *x.shape[axis + 1 :])
+        return jnp.moveaxis(x.reshape(shape), axis, 0)
+
+    credit = jax.tree.map(lambda x: split(x, 1), batch.credit)
+    others = {
+        field.name: split(getattr(batch, field.name), 0)
+        for field in dataclasses.fields(batch)
+        if field.name != "credit"
+    }
+    stacked = Batch(credit=credit, **others)
+    shapes = jax.eval_shape(of_part, jax.tree.map(lambda x: x[0], stacked))
+    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+
+    def add(total, part):
+        return jax.tree.map(jnp.add, total, of_part(part)), None
+
+    return jax.lax.scan(add, zeros, stacked)[0]
+
+
+def _loss(params, reference_params, batch, score, settings):
+    """(loss as ``Mean``, metrics) of local rows."""
+    log_probs, entropy = score(
+        params, batch.tokens, batch.token_mask, temperature=settings.temperature
+    )
+    credit = batch.credit
+    losses, metrics = settings.objective(
+        log_probs, batch.anchor_log_probs, batch.behaviour_log_probs, credit
+    )
+    phases = [
+        settings.aggregate(losses[phase], credit.mask[phase])
+        for phase in range(len(records.PHASES))
+    ]
+    trained = jnp.any(credit.mask, axis=0)
+    total = sum(phase.total for phase in phases)
+    if settings.entropy_weight:
+        total -= settings.entropy_weight * settings.aggregate(entropy, trained).total
+    if settings.kl_weight:
+        reference, _ = score(
+            reference_params,
+            batch.tokens,
+            batch.token_mask,
+            temperature=settings.temperature,
+        )
+        per_token = settings.kl_loss(log_probs, jax.lax.stop_gradient(reference))
+        total += settings.kl_weight * settings.aggregate(per_token, trained).total
+        metrics["kl_to_reference"] = masked_mean(log_probs - reference, trained)
+    with_credit = jnp.any(credit.mask & (credit.advantage != 0.0), axis=0)
+    metrics |= {
+        "entropy": masked_mean(entropy, trained),
+        "trained_tokens": _once(jnp.sum(trained)),
+        "tokens_with_credit": _once(jnp.sum(with_credit)),
+    }
+    for name, phase in zip(records.PHASES, phases, strict=True):
+        metrics[f"{name}/loss"] = phase
+    count = settings.aggregate(entropy, trained).count
+    return Mean(total, count), jax.lax.stop_gradient(metrics)
+
+
+def _once(value):
+    """A number of this tick as a ``Mean`` over ticks."""
+    return Mean(jnp.asarray(value, jnp.float32), jnp.ones((), jnp.float32))
+
+
+def _sum_over(tree, axis_name):
+    return tree if axis_name is None else jax.lax.psum(tree, axis_name)

@@ -1,0 +1,56 @@
+"""The decoder as a policy over the columns of one episode layout."""
+
+import jax.numpy as jnp
+
+from agentic_grpo.models import decoding
+from agentic_grpo.models.base import Policy
+
+
+def decoder_policy(model, layout, *, end_token, pad_token, chunk_size=None) -> Policy:
+    """Binds a ``Transformer`` to a layout.
+
+    Args:
+      model: the decoder.
+      layout: a ``records.EpisodeLayout``.
+      end_token: ends what the agent writes in a stage.
+      pad_token: fills what is not written.
+      chunk_size: columns whose logits exist at one time when scoring; None for all.
+
+    Returns:
+      ``models.base.Policy``.
+    """
+    prefix_width = int(layout.offsets[-1]) + 1
+
+    def sample(params, tokens, token_mask, stage, active, uniforms, *, temperature):
+        marker_column = jnp.asarray(layout.offsets)[stage]
+        actions = decoding.sample_actions(
+            model,
+            params,
+            tokens,
+            token_mask,
+            jnp.asarray(layout.column_visibility)[marker_column],
+            marker_column,
+            jnp.asarray(layout.action_widths)[stage],
+            active,
+            uniforms,
+            column_visibility=layout.column_visibility,
+            max_actions=layout.max_action_width,
+            prefix_width=prefix_width,
+            end_token=end_token,
+            pad_token=pad_token,
+            temperature=temperature,
+        )
+        return actions.tokens, actions.mask, actions.log_probs
+
+    def score(params, tokens, token_mask, *, temperature):
+        return decoding.score(
+            model,
+            params,
+            tokens,
+            token_mask,
+            layout.column_visibility,
+            temperature=temperature,
+            chunk_size=chunk_size,
+        )
+
+    return Policy(init=model.init, sample=sample, score=score)

@@ -1,0 +1,142 @@
+"""Solve rate, pass@k and stage rewards on held-out problems.
+
+Evaluation has its own key and its own settings; it reads parameters and nothing else of
+a run. The same key draws the same problems and the same uniforms every time, so that two
+evaluations differ by their parameters only.
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from agentic_grpo import episodes
+from agentic_grpo.ops.reductions import Mean, masked_mean
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class EvaluationSettings:
+    """Static choices of an evaluation.
+
+    Attributes:
+      split: of the environment's problems.
+      num_problems: a multiple of ``batch_size``.
+      samples_per_problem: n of pass@k.
+      pass_at: the k to report, each at most n.
+      temperature: 0 is greedy.
+      batch_size: problems that are played side by side.
+    """
+
+    split: str
+    num_problems: int
+    samples_per_problem: int = 1
+    pass_at: tuple[int, ...] = ()
+    temperature: float = 1.0
+    batch_size: int = 256
+
+    def __post_init__(self):
+        if self.num_problems % self.batch_size:
+            raise ValueError(
+                f"num_problems={self.num_problems} must be a multiple of "
+                f"batch_size={self.batch_size}"
+            )
+        too_large = [k for k in self.pass_at if not 1 <= k <= self.samples_per_problem]
+        if too_large:
+            raise ValueError(
+                f"pass_at={too_large[0]} must lie in [1, samples_per_problem="
+                f"{self.samples_per_problem}]"
+            )
+
+
+def evaluate(policy, params, environment, key, settings: EvaluationSettings):
+    """Plays held-out problems to the end. Pure; the caller jits it.
+
+    Args:
+      policy: a ``models.base.Policy``.
+      params: its parameters.
+      environment: an ``envs.base.Environment``.
+      key: of the evaluation.
+      settings: static.
+
+    Returns:
+      dict of ``Mean``: "solve_rate", "solve_rate/LEVEL", "verdict", "pass_at_K",
+      "stage_reward/STAGE", "submitted"; and "log_prob_gap" float32 []: the largest
+      difference between log-probs recorded at sampling and scored afterwards.
+    """
+    act = episodes.sample_with(policy, params, temperature=settings.temperature)
+
+    def play(index):
+        keys = jax.vmap(jax.random.fold_in, (None, 0))(key, index)
+        rows = episodes.play_episodes(
+            act,
+            environment,
+            keys,
+            split=settings.split,
+            num_members=settings.samples_per_problem,
+        )
+        return measure(rows, environment.spec, settings.pass_at), _gap(
+            policy, params, rows, settings.temperature
+        )
+
+    batches = jnp.arange(settings.num_problems).reshape(-1, settings.batch_size)
+    means, gaps = jax.lax.map(play, batches)
+    return jax.tree.map(lambda x: jnp.sum(x, axis=0), means) | {
+        "log_prob_gap": jnp.max(gaps)
+    }
+
+
+def measure(rows, spec, pass_at=()) -> dict[str, Mean]:
+    """Rates over finished episodes: rows [N, ...] of ``episodes.play_episodes``."""
+    solved, judged = rows.solved.astype(jnp.float32), rows.verdict_mask
+    means = {
+        "solve_rate": masked_mean(solved, judged),
+        "verdict": masked_mean(rows.verdict, judged),
+        "submitted": masked_mean(
+            (rows.end_reason == episodes.EndReason.SUBMITTED).astype(jnp.float32),
+            judged,
+        ),
+    }
+    for level, name in enumerate(spec.levels):
+        here = judged & (rows.level == level)[:, None]
+        means[f"solve_rate/{name}"] = masked_mean(solved, here)
+    for stage, stage_spec in enumerate(spec.layout.stages):
+        means[f"stage_reward/{stage_spec.name}"] = masked_mean(
+            rows.reward[:, :, stage], rows.reward_mask[:, :, stage]
+        )
+    for k in pass_at:
+        value = pass_at_k(jnp.sum(rows.solved, axis=1), rows.solved.shape[1], k)
+        means[f"pass_at_{k}"] = masked_mean(value, jnp.ones_like(value, bool))
+    return means
+
+
+def pass_at_k(num_solved, num_samples, k):
+    """Unbiased chance that one of k samples solves: 1 - C(n - c, k) / C(n, k).
+
+    The quotient is the product over j < k of (n - c - j) / (n - j)  (Chen et al. 2021,
+    arXiv 2107.03374), 0 as soon as a factor is.
+
+    Args:
+      num_solved: int [N]; c.
+      num_samples: n.
+      k: at most n.
+
+    Returns:
+      float32 [N].
+    """
+    draws = jnp.arange(k, dtype=jnp.float32)
+    failures = (num_samples - num_solved).astype(jnp.float32)
+    factors = (failures[:, None] - draws[None, :]) / (num_samples - draws[None, :])
+    return 1.0 - jnp.prod(jnp.maximum(factors, 0.0), axis=1)
+
+
+def _gap(policy, params, rows, temperature):
+    """Largest difference between sampled and scored log-probs of the actions."""
+    columns = rows.tokens.shape[-1]
+    log_probs, _ = policy.score(
+        params,
+        rows.tokens.reshape(-1, columns),
+        rows.token_mask.reshape(-1, columns),
+        temperature=temperature or 1.0,
+    )
+    difference = jnp.abs(log_probs.reshape(rows.log_probs.shape) - rows.log_probs)
+    return jnp.max(jnp.where(rows.action_mask, difference, 0.0))

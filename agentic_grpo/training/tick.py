@@ -1,0 +1,297 @@
+"""One tick: lanes write a stage, ready rows are credited, the learner takes one step.
+
+The tick composes rollout, credit and learner into one pure function of one record, the
+whole state of a run. It is compiled once and scanned; nothing in it reads the host.
+"""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from agentic_grpo import episodes, learner, records, rollout, snapshots
+from agentic_grpo.models.base import Policy
+from agentic_grpo.ops import credit as credit_ops
+from agentic_grpo.ops.reductions import Mean, masked_mean
+from agentic_grpo.records import CORRECTION, IMMEDIATE
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Program:
+    """Everything static about a run: what the tick is made of.
+
+    Attributes:
+      environment: an ``envs.base.Environment``.
+      policy: samples and scores.
+      credit_rule: an ``ops.credit.CreditRule``.
+      optimizer: an optax transformation of unit learning rate.
+      schedule: tick -> learning rate.
+      rollout: sizes and deadlines of generation.
+      learner: the loss.
+      num_blocks: B of the whole run.
+      num_rows: R per block.
+      update_slots: U, rows per block that the learner serves per tick.
+      max_age: learner steps after which a stage is too old to be trained on.
+      anchor_after_immediate: take the anchor of the correction's ratio anew after the
+        immediate update (one more forward pass per tick).
+    """
+
+    environment: Any
+    policy: Policy
+    credit_rule: credit_ops.CreditRule
+    optimizer: optax.GradientTransformation
+    schedule: Callable[[jax.Array], jax.Array]
+    rollout: rollout.RolloutSettings
+    learner: learner.LearnerSettings
+    num_blocks: int
+    num_rows: int
+    update_slots: int
+    max_age: int
+    anchor_after_immediate: bool = False
+
+
+@records.record
+class TrainState:
+    """The whole state of a run, saved as one.
+
+    Attributes:
+      learner: parameters and optimizer.
+      table: snapshots, leading axes [B, R].
+      lanes: generating lanes, leading axes [B, P].
+      credit: the credit rule's running moments.
+      key: typed key of the run; never advanced, folded with the tick.
+      tick: int32 [].
+    """
+
+    learner: learner.LearnerState
+    table: snapshots.SnapshotTable
+    lanes: rollout.Lanes
+    credit: Any
+    key: jax.Array
+    tick: jax.Array
+
+
+def init(program: Program, params, key) -> TrainState:
+    """The state before the first tick: empty table, vacant lanes."""
+    table = snapshots.init(
+        program.environment.spec.layout,
+        num_rows=program.num_rows,
+        num_members=program.rollout.num_members,
+    )
+    lanes = rollout.init_lanes(program.environment, program.rollout)
+
+    def per_block(tree):
+        return jax.tree.map(lambda x: jnp.stack([x] * program.num_blocks), tree)
+
+    return TrainState(
+        learner=learner.init(
+            params,
+            program.optimizer,
+            with_reference=program.learner.kl_weight != 0.0,
+        ),
+        table=per_block(table),
+        lanes=per_block(lanes),
+        credit=program.credit_rule.init(),
+        key=key,
+        tick=jnp.zeros((), jnp.int32),
+    )
+
+
+def run_ticks(program: Program, state: TrainState, *, num_ticks, axis_name=None):
+    """Scans ``num_ticks`` ticks.
+
+    Returns:
+      (state, metrics with a leading axis [num_ticks]).
+    """
+
+    def body(state, _):
+        return tick(program, state, axis_name=axis_name)
+
+    return jax.lax.scan(body, state, length=num_ticks)
+
+
+def tick(program: Program, state: TrainState, *, axis_name=None):
+    """One tick of the simulated clock.
+
+    Args:
+      program: static.
+      state: the run; under ``axis_name`` the table and the lanes hold this device's
+        share of the blocks, everything else is equal on all devices.
+      axis_name: of the devices, under pmap or shard_map.
+
+    Returns:
+      (state, metrics: dict of ``Mean`` (sums and counts) and of scalars).
+    """
+    settings = program.rollout
+    num_blocks = state.table.occupied.shape[0]
+    first_block = 0 if axis_name is None else jax.lax.axis_index(axis_name) * num_blocks
+    params, step = state.learner.params, state.learner.step
+    act = episodes.sample_with(program.policy, params, temperature=settings.temperature)
+    table, lanes, metrics = rollout.advance(
+        state.table,
+        state.lanes,
+        act,
+        program.environment,
+        settings,
+        tick=state.tick,
+        learner_step=step,
+        key=state.key,
+        first_block=first_block,
+    )
+    table, slots, ready, table_metrics = _select(program, table, state.tick, step)
+    rows = rollout.merge(jax.vmap(snapshots.read)(table, slots))
+    events = snapshots.stage_events(
+        rows, rollout.merge(ready), learner_step=step, max_age=program.max_age
+    )
+    credit = program.credit_rule.apply(state.credit, events)
+    credit_state, credit_metrics = program.credit_rule.update(
+        state.credit, events, axis_name=axis_name
+    )
+    batch = _batch(program, rows, credit)
+    new_learner, learner_metrics = learner.update(
+        state.learner,
+        batch,
+        program.policy.score,
+        program.optimizer,
+        program.learner,
+        learning_rate=program.schedule(state.tick),
+        axis_name=axis_name,
+    )
+    if program.anchor_after_immediate:
+        table = _move_anchor(program, table, slots, rows, batch, new_learner.params)
+    table = _settle(program, table, slots, ready, credit)
+    local = (
+        metrics | table_metrics | _credit_metrics(program, events, rows, credit, step)
+    )
+    state = TrainState(
+        learner=new_learner,
+        table=table,
+        lanes=lanes,
+        credit=credit_state,
+        key=state.key,
+        tick=state.tick + 1,
+    )
+    return state, _sum(local, axis_name) | credit_metrics | learner_metrics
+
+
+def _select(program, table, tick, step):
+    """Expires what is too old, then picks the rows to serve in every block."""
+    event_mask = program.credit_rule.event_mask
+
+    def of_block(table):
+        table, expired = snapshots.expire(
+            table, event_mask, tick=tick, learner_step=step, max_age=program.max_age
+        )
+        slots, ready, waiting = snapshots.select(
+            table, event_mask, tick=tick, num_slots=program.update_slots
+        )
+        return table, slots, ready, expired, waiting
+
+    table, slots, ready, expired, waiting = jax.vmap(of_block)(table)
+    pending = jax.vmap(lambda t: snapshots.pending(t, event_mask))(table)
+    metrics = {
+        "events/expired_stage_rewards": jnp.sum(expired[..., :-1], dtype=jnp.int32),
+        "events/expired_verdicts": jnp.sum(expired[..., -1], dtype=jnp.int32),
+        "events/pending": jnp.sum(pending, dtype=jnp.int32),
+        "events/stage_rewards_served": jnp.sum(ready[..., :-1], dtype=jnp.int32),
+        "events/verdicts_served": jnp.sum(ready[..., -1], dtype=jnp.int32),
+        "events/rows_waiting": jnp.sum(waiting, dtype=jnp.int32),
+        "rows_occupied": jnp.sum(table.occupied, dtype=jnp.int32),
+    }
+    return table, slots, ready, metrics
+
+
+def _batch(program, rows, credit):
+    """The learner's rows: one episode each, with the credit written on its tokens."""
+    segments = program.environment.spec.layout.segment_of_column
+    token_credit = credit_ops.write_on_tokens(credit, segments, rows.action_mask)
+    return learner.Batch(
+        tokens=rollout.merge(rows.tokens),
+        token_mask=rollout.merge(rows.token_mask),
+        anchor_log_probs=rollout.merge(rows.anchor_log_probs),
+        behaviour_log_probs=rollout.merge(rows.log_probs),
+        credit=jax.tree.map(lambda x: x.reshape(2, -1, x.shape[-1]), token_credit),
+    )
+
+
+def _move_anchor(program, table, slots, rows, batch, params):
+    """Re-scores what was just paid at once: its correction is measured from here."""
+    log_probs, _ = program.policy.score(
+        params, batch.tokens, batch.token_mask, temperature=program.rollout.temperature
+    )
+    paid_now = batch.credit.mask[IMMEDIATE] & ~batch.credit.mask[CORRECTION]
+    anchor = jnp.where(paid_now, log_probs, batch.anchor_log_probs)
+    anchor = anchor.reshape(*slots.shape, *rows.anchor_log_probs.shape[1:])
+
+    def of_block(old, slots, anchor):
+        return old.at[slots].set(anchor, mode="drop")
+
+    moved = jax.vmap(of_block)(table.anchor_log_probs, slots, anchor)
+    return dataclasses.replace(table, anchor_log_probs=moved)
+
+
+def _settle(program, table, slots, ready, credit):
+    """Notes what was spent; frees the rows whose last event this was."""
+
+    def of_block(table, slots, ready, spent, paid, divisor):
+        return snapshots.settle(
+            table,
+            slots,
+            ready,
+            program.credit_rule.event_mask,
+            spent=spent,
+            paid=paid,
+            divisor=divisor,
+        )
+
+    noted = rollout.unmerge((credit.spent, credit.paid, credit.divisor), slots.shape[0])
+    return jax.vmap(of_block)(table, slots, ready, *noted)
+
+
+def _credit_metrics(program, events, rows, credit, step):
+    """Spread, silence and staleness of the credit that was served in this tick."""
+    metrics = {}
+    layout = program.environment.spec.layout
+    for index, phase in enumerate(records.PHASES):
+        mask, advantage = credit.mask[index], credit.advantage[index]
+        metrics[f"{phase}/advantage_size"] = masked_mean(jnp.abs(advantage), mask)
+        served = jnp.any(mask, axis=1)
+        for stage, spec in enumerate(layout.stages):
+            here = served[:, stage]
+            metrics[f"{phase}/silent_share/{spec.name}"] = masked_mean(
+                credit.silent[index, :, stage].astype(jnp.float32), here
+            )
+        age = (step - rows.version).astype(jnp.float32)
+        metrics[f"{phase}/staleness"] = masked_mean(age, served)
+        for bound in (1, 4, 16, 64):
+            metrics[f"{phase}/staleness_over_{bound}"] = masked_mean(
+                (age > bound).astype(jnp.float32), served
+            )
+    too_old = events.ready[:, -1:, None] & events.acted & ~events.fresh[:, None, :]
+    metrics["events/expired_corrections"] = jnp.sum(too_old, dtype=jnp.int32)
+    return metrics
+
+
+def _sum(tree, axis_name):
+    return tree if axis_name is None else jax.lax.psum(tree, axis_name)
+
+
+def summarise(metrics) -> dict[str, float]:
+    """Host view of metrics that were stacked over ticks: {name: number}.
+
+    A ``Mean`` becomes the sum of its totals over the sum of its counts (NaN where the
+    count is 0: nothing of the kind happened); a count becomes its average per tick.
+    """
+    summary = {}
+    for name, value in metrics.items():
+        if isinstance(value, Mean):
+            total, count = np.sum(value.total, axis=0), np.sum(value.count, axis=0)
+            value = total / count if count > 0 else np.nan
+        else:
+            value = np.mean(value)
+        summary[name] = float(value)
+    return summary
