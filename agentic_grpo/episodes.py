@@ -179,7 +179,7 @@ def _put(rows, values, mask, stage, layout, *, part):
 
 def _enter(rows, result, stage, acting, stage_deadline, verdict_deadline):
     """Enters rewards and verdicts; what is late, faulty or not finite is absent."""
-    is_stage = stage[:, None] == jnp.arange(rows.acted.shape[-1])
+    is_stage = stage[:, None] == jnp.arange(rows.acted.shape[-1])[None, :]
     here = is_stage[:, None, :] & acting[:, :, None]
     healthy = acting & (result.end_reason != EndReason.FAULT)
     rewarded = healthy & result.reward_mask & jnp.isfinite(result.reward)

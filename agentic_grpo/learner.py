@@ -139,12 +139,12 @@ def update(
     def choose(new, old):
         return jax.tree.map(lambda a, b: jnp.where(take, a, b), new, old)
 
-    skipped = jnp.where(finite, 0, state.skipped + 1)
+    in_a_row = jnp.where(busy, jnp.where(finite, 0, state.skipped + 1), state.skipped)
     state = LearnerState(
         params=choose(params, state.params),
         optimizer_state=choose(optimizer_state, state.optimizer_state),
         step=state.step + take,
-        skipped=jnp.where(busy, skipped, state.skipped),
+        skipped=in_a_row,
         reference_params=state.reference_params,
     )
     metrics |= {
@@ -152,6 +152,7 @@ def update(
         "trained_tokens": _once(metrics["trained_tokens"].total),
         "tokens_with_credit": _once(metrics["tokens_with_credit"].total),
         "idle": _once(~busy),
+        "skipped_in_a_row": in_a_row,
         "not_finite": _once(busy & ~finite),
     }
     return state, metrics

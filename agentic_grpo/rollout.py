@@ -238,7 +238,7 @@ def _schedule(rows, result, settings, stage, acting, *, tick, learner_step):
     The reward of a group is in when the slowest member that has one has it, or at the
     deadline; without any, the event never comes.
     """
-    is_stage = stage[:, None] == jnp.arange(rows.acted.shape[-1])
+    is_stage = stage[:, None] == jnp.arange(rows.acted.shape[-1])[None, :]
     has_reward = jnp.any(rows.reward_mask & is_stage[:, None, :], axis=(1, 2))
     wait = _slowest(result.latency, acting & result.reward_mask)
     wait = jnp.minimum(wait, settings.stage_deadline)
