@@ -1,19 +1,41 @@
 """The instruction set of the simulated machine: names, mnemonics, what each one does.
 
 A program is a row of opcodes. The machine has a stack of int32, the inputs ``n`` and
-``m``, and a loop stack. Every executed instruction costs one unit of fuel; HALT, and the
-end of the row, cost none.
+``m``, and a loop stack. Every executed instruction costs one unit of fuel; HALT, and
+the end of the row, cost none.
 
 Loops. ``sum`` and ``iterate`` pop a count k and run the code up to their matching
 ``close`` for index 1 .. k (not at all if k <= 0). The body of ``sum`` leaves one value
 more than it found, which is popped and added up; the total is pushed at the end. The
-body of ``iterate`` leaves the stack as high as it found it: it works on the state below.
+body of ``iterate`` leaves the stack as high as it found it: it works on the state
+below.
+
+The fine print:
+
+* HALT, and the end of the row, end the program: its output is the top of the stack,
+  whatever lies below. With an empty stack, or inside a loop, ending is a fault.
+* A job that is given no fuel (<= 0) is out of fuel at once, whatever its program. Else
+  a job is out of fuel when it has none left and its next instruction is not HALT; a
+  program that ends with its last unit has halted.
+* An instruction that faults was executed: it costs its unit.
+* Every value on the stack, and every partial total of ``sum``, lies within
+  ±VALUE_LIMIT, else it is a fault. Inputs may lie beyond: pushing them is the fault.
+* A full stack (STACK_DEPTH values) refuses any push, also that of ``dup`` and ``over``.
+* ``close`` belongs to the nearest opening before it that is not closed yet, as brackets
+  do. To have an opening without a ``close``, a ``close`` without an opening, or an
+  opcode that is not in the list, is no fault; to execute it is.
+* An opening at LOOP_DEPTH open loops is a fault. That, and to lack a ``close``, is one
+  even if k <= 0: whether loops are well formed does not depend on values.
+* The opening costs one unit, once; each pass costs what its instructions cost and one
+  for ``close``. A loop that is skipped costs its opening; a ``sum`` then pushes 0.
+* A body may reach below the height that it found, as long as it ends at the right one.
 """
 
 import enum
 
 #: Values beyond this magnitude are an overflow, which is a fault. A power of two well
-#: inside int32, so that sums never wrap and products can be checked in float32 first.
+#: inside int32: a sum or difference of two values is recognised as too large even where
+#: it wraps, and a product is checked in float32 before it is computed.
 VALUE_LIMIT = 2**30
 STACK_DEPTH = 8
 LOOP_DEPTH = 3
@@ -57,6 +79,25 @@ class Op(enum.IntEnum):
 
 
 NUM_OPS = len(Op)
+PUSHES = tuple(Op(code) for code in range(Op.PUSH_0, Op.OUTER_INDEX + 1))
+BINARY = tuple(Op(code) for code in range(Op.ADD, Op.EQUAL + 1))
+OPENINGS = (Op.SUM, Op.ITERATE)
+
+#: Values that an instruction needs on the stack; 0 where not listed. What CLOSE needs
+#: depends on its loop.
+OPERANDS = {
+    **dict.fromkeys((Op.DUP, Op.DROP, *OPENINGS), 1),
+    **dict.fromkeys((*BINARY, Op.SWAP, Op.OVER), 2),
+    Op.SELECT: 3,
+}
+
+#: How much higher an instruction leaves the stack; 0 where not listed. A loop that sums
+#: takes one more value off at each CLOSE, and pushes its total at the end.
+GROWTH = {
+    **dict.fromkeys((*PUSHES, Op.DUP, Op.OVER), 1),
+    **dict.fromkeys((*BINARY, Op.DROP, *OPENINGS), -1),
+    Op.SELECT: -2,
+}
 
 MNEMONICS = {
     **{Op.PUSH_0 + digit: str(digit) for digit in range(10)},

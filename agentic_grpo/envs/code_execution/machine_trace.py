@@ -1,0 +1,115 @@
+"""What one program does, instruction by instruction, for a person to read.
+
+The steps come from the machine itself, not from a second interpreter: what a trace
+shows is what runs.
+"""
+
+import dataclasses
+from collections.abc import Iterator
+
+import jax
+import numpy as np
+
+from agentic_grpo.envs.code_execution import (
+    assembler,
+    machine,
+    machine_state,
+    machine_step,
+)
+from agentic_grpo.envs.code_execution.instructions import (
+    LOOP_DEPTH,
+    STACK_DEPTH,
+    MachineVerdict,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class OpenLoop:
+    """A loop that is open after an instruction."""
+
+    mnemonic: str  # sum or iterate
+    index: int
+    count: int
+    total: int  # so far; 0 for iterate
+
+    def __str__(self):
+        total = f" total {self.total}" if self.mnemonic == "sum" else ""
+        return f"{self.mnemonic} {self.index}/{self.count}{total}"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TraceStep:
+    """One executed instruction and what it left behind."""
+
+    address: int
+    mnemonic: str
+    nesting: int  # loops that were open before it
+    stack: tuple[int, ...]  # the top is the last
+    loops: tuple[OpenLoop, ...]  # the innermost is the last
+    fuel_used: int
+    verdict: MachineVerdict
+    faults: tuple[str, ...]  # why, if the verdict is FAULT
+
+
+def trace(program, inputs, fuel: int) -> Iterator[TraceStep]:
+    """Runs one program and yields every instruction that it executes.
+
+    Args:
+      program: integers [L]; opcodes.
+      inputs: integers [2]; n and m.
+      fuel: instructions that it may execute.
+
+    Raises:
+      ValueError: as ``machine.run``.
+    """
+    program = np.asarray(program, np.int32)
+    jobs = machine.load(
+        program[None],
+        np.asarray(inputs, np.int32)[None],
+        np.asarray([fuel], np.int32),
+    )
+    step = jax.jit(machine_step.step)
+    registers = machine_state.power_on(jobs)
+    while registers.verdict[0] == MachineVerdict.RUNNING:
+        before = jax.device_get(registers)
+        registers, faults = step(jobs, registers)
+        yield _trace_step(program, before, *jax.device_get((registers, faults)))
+
+
+def _trace_step(program, before, after, faults):
+    height = min(max(int(after.height[0]), 0), STACK_DEPTH)
+    depth = min(max(int(after.depth[0]), 0), LOOP_DEPTH)
+    address = int(before.address[0])
+    return TraceStep(
+        address=address,
+        mnemonic=assembler.mnemonic(int(program[address])),
+        nesting=int(before.depth[0]),
+        stack=tuple(after.stack[:height, 0][::-1].tolist()),
+        loops=tuple(_open_loop(after.loops, row) for row in reversed(range(depth))),
+        fuel_used=int(after.fuel_used[0]),
+        verdict=MachineVerdict(int(after.verdict[0])),
+        faults=tuple(name for name, happened in faults.items() if happened[0]),
+    )
+
+
+def _open_loop(loops, row):
+    return OpenLoop(
+        mnemonic="sum" if loops.sums[row, 0] else "iterate",
+        index=int(loops.index[row, 0]),
+        count=int(loops.count[row, 0]),
+        total=int(loops.total[row, 0]),
+    )
+
+
+HEADER = "fuel  address  instruction     stack, the top last           open loops"
+
+
+def format_step(step: TraceStep) -> str:
+    """One line of a trace, under ``HEADER``."""
+    instruction = "  " * step.nesting + step.mnemonic
+    place = f"{step.fuel_used:>4}  {step.address:>7}  {instruction:<14}"
+    if step.verdict == MachineVerdict.FAULT:
+        return f"{place}  fault: {', '.join(step.faults)}"
+    stack = " ".join(map(str, step.stack)) or "-"
+    loops = ", ".join(map(str, step.loops))
+    return f"{place}  {stack:<28}  {loops}".rstrip()

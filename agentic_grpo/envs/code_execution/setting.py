@@ -1,0 +1,72 @@
+"""Everything static that the steps share: the config and what was built from it."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentic_grpo import records
+from agentic_grpo.envs.code_execution import (
+    measurements,
+    mutants,
+    problems,
+    workflow,
+)
+from agentic_grpo.envs.code_execution.config import CodeExecutionConfig
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Setting:
+    """A config with its tables, as NumPy arrays.
+
+    Attributes:
+      config: the settings.
+      table: the problems, I rows.
+      layout: the columns of an episode.
+      facts: what a summary should keep.
+      fidelity: float32 [F]; visible fidelity per family of the table.
+      brute_fuel: int32 [D], laid out as ``table.truth``; None where no score asks.
+      mutants: the mutants of every problem; None in a workflow without a tests stage.
+    """
+
+    config: CodeExecutionConfig
+    table: problems.ProblemTable
+    layout: records.EpisodeLayout
+    facts: tuple[str, ...]
+    fidelity: np.ndarray
+    brute_fuel: np.ndarray | None
+    mutants: mutants.MutantTable | None
+
+    def at(self, stage: jax.Array, *names: str) -> jax.Array:
+        """bool [N, 1]: lanes at a stage of one of these names."""
+        chosen = np.array([name in names for name in self.config.stages])
+        return jnp.asarray(chosen)[stage][:, None]
+
+
+def build(config: CodeExecutionConfig) -> Setting:
+    """Builds the tables that a config needs, and only those."""
+    table = problems.build(config.families)
+    asks_for_speed = config.speed_score or config.fidelity_mode == "deceptive"
+    fidelity = config.fidelity_of_family
+    return Setting(
+        config=config,
+        table=table,
+        layout=workflow.layout(
+            config,
+            prompt_width=table.prompt_width,
+            program_width=table.program_width,
+        ),
+        facts=workflow.facts_of(config.stages),
+        fidelity=np.array([fidelity[name] for name in config.families], np.float32),
+        brute_fuel=(
+            measurements.brute_fuel(config.families, config.loose_fuel)
+            if asks_for_speed
+            else None
+        ),
+        mutants=(
+            mutants.build(config.families, config.num_mutants)
+            if "tests" in config.stages
+            else None
+        ),
+    )

@@ -1,0 +1,156 @@
+"""A causal decoder of the Llama family as pure functions of a parameter tree.
+
+RoPE, RMSNorm, gated SiLU MLP, grouped-query attention, tied or separate embeddings, no
+biases. Flax NNX builds the modules; outside there are only nested dicts of arrays and
+pure functions of them, so that any optimizer, checkpoint or transformation applies.
+
+Axis letters: **N** rows, **T** token columns, **C** columns of a cache, **H** hidden
+size, **V** vocabulary.
+"""
+
+import dataclasses
+import functools
+
+import jax
+import jax.numpy as jnp
+from flax import nnx
+
+from agentic_grpo.models import layers
+
+Params = dict  # nested, string keys, arrays as leaves
+Cache = tuple  # per layer: (keys, values), each [N, C, num_kv_heads, head_size]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class TransformerConfig:
+    """Sizes and types of a decoder. Static; hashable.
+
+    Attributes:
+      vocabulary_size: V.
+      num_layers: blocks.
+      hidden_size: H.
+      num_heads: heads of queries.
+      num_kv_heads: heads of keys and values; divides ``num_heads``.
+      head_size: size of a head, even. ``num_heads * head_size`` need not equal H.
+      mlp_size: width of the gated MLP.
+      tied_embeddings: read tokens out with the matrix that reads them in.
+      rope_theta: base of the rotary wavelengths.
+      norm_epsilon: added to the mean square in RMSNorm.
+      dtype: type of the activations; attention's softmax is float32 always.
+      param_dtype: type of the parameters.
+    """
+
+    vocabulary_size: int
+    num_layers: int
+    hidden_size: int
+    num_heads: int
+    num_kv_heads: int
+    head_size: int
+    mlp_size: int
+    tied_embeddings: bool = True
+    rope_theta: float = 10000.0
+    norm_epsilon: float = 1e-6
+    dtype: jax.typing.DTypeLike = jnp.float32
+    param_dtype: jax.typing.DTypeLike = jnp.float32
+
+    def __post_init__(self):
+        for name in (
+            "vocabulary_size",
+            "num_layers",
+            "hidden_size",
+            "num_heads",
+            "num_kv_heads",
+            "head_size",
+            "mlp_size",
+        ):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ValueError(f"{name}={value!r} must be an integer of at least 1")
+        if self.num_heads % self.num_kv_heads:
+            raise ValueError(
+                f"num_kv_heads={self.num_kv_heads} must divide num_heads={self.num_heads}"
+            )
+        if self.head_size % 2:
+            raise ValueError(f"head_size={self.head_size} must be even for RoPE")
+        for name in ("rope_theta", "norm_epsilon"):
+            value = getattr(self, name)
+            if not 0.0 < value < float("inf"):
+                raise ValueError(f"{name}={value!r} must be positive and finite")
+        for name in ("dtype", "param_dtype"):
+            # Strings and scalar types become one canonical, hashable numpy dtype.
+            value = getattr(self, name)
+            try:
+                canonical = jnp.dtype(value)
+            except TypeError:
+                canonical = None
+            if canonical is None or not jnp.issubdtype(canonical, jnp.floating):
+                raise ValueError(f"{name}={value!r} must be a floating type")
+            object.__setattr__(self, name, canonical)
+
+
+@functools.lru_cache
+def _graph(config):
+    """The modules' structure without any array; the same for every parameter tree."""
+    build = lambda: layers.Decoder(config, rngs=nnx.Rngs(params=jax.random.key(0)))  # noqa: E731
+    return nnx.graphdef(nnx.eval_shape(build))
+
+
+@dataclasses.dataclass(frozen=True)
+class Transformer:
+    """A decoder. Static and hashable; parameters travel as an argument."""
+
+    config: TransformerConfig
+
+    def init(self, key: jax.Array) -> Params:
+        """Draws parameters from a typed key. Residual outputs start smaller with depth."""
+        module = layers.Decoder(self.config, rngs=nnx.Rngs(params=key))
+        return nnx.to_pure_dict(nnx.state(module))
+
+    def hidden(self, params, tokens, positions, attention_mask):
+        """Final-normed hidden states; column t has read column t and what t may see.
+
+        Args:
+          params: as from ``init``.
+          tokens: int32 [N, T].
+          positions: int32 [N, T]; they need not be columns (padding may lie between).
+          attention_mask: bool [N, T, T] or [1, T, T]; ``[n, q, k]``: q may attend to k.
+            A row without any True yields finite numbers that mean nothing.
+
+        Returns:
+          float [N, T, H] of ``config.dtype``.
+        """
+        return self.prefill(params, tokens, positions, attention_mask)[0]
+
+    def unembedding(self, params) -> jax.Array:
+        """The matrix [V, H] whose product with a hidden state gives the logits."""
+        return params["embedding" if self.config.tied_embeddings else "unembedding"]
+
+    def prefill(self, params, tokens, positions, attention_mask):
+        """As ``hidden``, and the cache of keys and values.
+
+        Returns:
+          (hidden float [N, T, H], cache per layer (keys, values) [N, T, K, D]).
+        """
+        return self._bind(params)(tokens, positions, attention_mask)
+
+    def extend(self, params, cache, tokens, positions, column, attention_mask):
+        """Reads one more token per row and writes its keys and values into the cache.
+
+        Args:
+          params: as from ``init``.
+          cache: per layer (keys, values), each [N, C, K, D].
+          tokens: int32 [N].
+          positions: int32 [N].
+          column: int32 []; the column of the cache to write, one for all rows.
+          attention_mask: bool [N, C]; the columns to attend to, ``column`` included.
+
+        Returns:
+          (hidden float [N, H], the cache with ``column`` written).
+        """
+        hidden, cache = self._bind(params).extend(
+            tokens[:, None], positions[:, None], attention_mask[:, None], cache, column
+        )
+        return hidden[:, 0], cache
+
+    def _bind(self, params) -> layers.Decoder:
+        return nnx.merge(_graph(self.config), params)

@@ -1,0 +1,197 @@
+"""What a credit rule is, and how one is built from the mathematics of one group."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentic_grpo.ops import calibration
+from agentic_grpo.ops.calibration import CreditState
+from agentic_grpo.ops.group_advantages import centred_ranks
+from agentic_grpo.ops.stage_returns import on_token_columns
+from agentic_grpo.ops.two_phase import Plan, two_phase_credit
+from agentic_grpo.records import StageCredit, StageEvents, TokenCredit
+
+#: How much of a settled group's weight is left after one more group has settled.
+DECAY = 0.98
+
+_PHASE_FIRST = StageCredit(
+    advantage=1,
+    mask=1,
+    clip_low=1,
+    clip_high=1,
+    spent=0,
+    paid=0,
+    divisor=0,
+    silent=1,
+)
+
+
+class CreditRule(NamedTuple):
+    """A method of paying stages. All functions are pure.
+
+    Attributes:
+      init: () -> ``CreditState``.
+      apply: (state, ``StageEvents`` of U groups) -> ``StageCredit``, phase first, then
+        U: advantage [2, U, G, S], silent [2, U, S]; spent, paid, divisor [U, ...].
+      update: (state, events, *, axis_name=None) -> (state, diagnostics); learns from
+        the verdicts served in this call. Call it *after* ``apply``, so that only groups
+        settled strictly before the spending tick enter.
+      event_mask: bool [S + 1]; the events that the rule ever serves, verdict last.
+    """
+
+    init: Callable[[], CreditState]
+    apply: Callable[[CreditState, StageEvents], StageCredit]
+    update: Callable[..., tuple[CreditState, dict[str, jax.Array]]]
+    event_mask: np.ndarray
+
+
+def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
+    """The rule that pays by ``two_phase_credit``.
+
+    Args:
+      plan: static.
+      worth: float [S], or a function from ``CreditState`` to float [S, L]; multiplies
+        the immediate advantage.
+      decay: forgetting per settled group, in (0, 1].
+      num_levels: L of the state.
+    """
+    check_decay(decay)
+    num_stages = plan.estimate.size
+    learns_worth = callable(worth)
+
+    def worth_of(state):
+        if learns_worth:
+            return worth(state)
+        return jnp.broadcast_to(
+            jnp.asarray(worth, jnp.float32)[:, None], state.groups.shape
+        )
+
+    def apply(state, events):
+        sigma, by_level = calibration.verdict_spread(state), worth_of(state)
+
+        def of_group(events):
+            level = jnp.clip(events.level, 0, num_levels - 1)
+            return two_phase_credit(events, sigma, by_level[:, level], plan)
+
+        return jax.vmap(of_group, out_axes=_PHASE_FIRST)(events)
+
+    def update(state, events, *, axis_name=None):
+        values = events.verdict
+        if plan.use_ranks:
+            values = jax.vmap(centred_ranks)(values, events.verdict_mask)
+        before = worth_of(state)
+        state, diagnostics, product, square = calibration.learn(
+            state, events, decay=decay, values=values, axis_name=axis_name
+        )
+        if learns_worth:
+            known = square > 0.0
+            recent = product / jnp.where(known, square, 1.0)
+            diagnostics |= {
+                "beta": worth_of(state),
+                "beta_groups": state.groups,
+                "beta_lag": jnp.where(known, recent - before, 0.0),
+            }
+        return state, diagnostics
+
+    needs_sigma = plan.divisor in ("running", "stage")
+    return CreditRule(
+        init=lambda: calibration.init_state(num_stages, num_levels),
+        apply=apply,
+        update=update,
+        event_mask=np.append(plan.rewarded, plan.serves_verdict or needs_sigma),
+    )
+
+
+def verdict_rule(of_group, num_stages: int, *, decay) -> CreditRule:
+    """The rule that serves the verdict alone, with the whole episode before it.
+
+    Args:
+      of_group: (events of one group, sigma []) -> ``StageCredit``.
+      num_stages: S.
+      decay: forgetting of sigma_N per settled group, in (0, 1].
+    """
+    check_decay(decay)
+
+    def apply(state, events):
+        sigma = calibration.verdict_spread(state)
+        return jax.vmap(lambda group: of_group(group, sigma), out_axes=_PHASE_FIRST)(
+            events
+        )
+
+    def update(state, events, *, axis_name=None):
+        state, diagnostics, _, _ = calibration.learn(
+            state, events, decay=decay, axis_name=axis_name
+        )
+        return state, diagnostics
+
+    return CreditRule(
+        init=lambda: calibration.init_state(num_stages),
+        apply=apply,
+        update=update,
+        event_mask=np.append(np.zeros(num_stages, bool), True),
+    )
+
+
+def kinds_of_stages(is_estimate, is_skill) -> tuple[np.ndarray, np.ndarray]:
+    """Both as bool [S]; a stage is an estimate or a skill or neither."""
+    is_estimate, is_skill = np.asarray(is_estimate), np.asarray(is_skill)
+    for name, kind in (("is_estimate", is_estimate), ("is_skill", is_skill)):
+        if kind.dtype != bool or kind.ndim != 1:
+            raise ValueError(f"{name}={kind!r} must be a bool array [S]")
+    if is_estimate.shape != is_skill.shape or (is_estimate & is_skill).any():
+        raise ValueError(
+            f"is_estimate={is_estimate} and is_skill={is_skill} must have one entry "
+            "per stage and never both be true"
+        )
+    return is_estimate, is_skill
+
+
+def check_decay(decay: float) -> None:
+    """Raises a ValueError unless 0 < decay <= 1."""
+    if not 0.0 < decay <= 1.0:
+        raise ValueError(f"decay={decay} must lie in (0, 1]")
+
+
+def write_on_tokens(
+    stage_credit: StageCredit,
+    segment_of_column,
+    action_mask,
+    *,
+    exclude_silent=False,
+) -> TokenCredit:
+    """Writes the credit of stages on the tokens that the members wrote in them.
+
+    Args:
+      stage_credit: [2, ..., G, S] in each phase.
+      segment_of_column: int [T], static; 0 is the prompt, s + 1 is stage s.
+      action_mask: bool [..., G, T]; tokens that the policy wrote.
+      exclude_silent: leave silent groups that are due nothing out of the mask, so that
+        they neither count in a token mean nor feel a KL or entropy term. Off by
+        default: a silent group is evidence, and dropping it reweights the rest
+        (huggingface/trl#5588, #6365).
+
+    Returns:
+      ``TokenCredit`` [2, ..., G, T]; all 0 outside its mask.
+    """
+    stage_mask = stage_credit.mask
+    if exclude_silent:
+        silent = stage_credit.silent[..., None, :] & (stage_credit.advantage == 0.0)
+        stage_mask = stage_mask & ~silent
+
+    def write(values):
+        return on_token_columns(values, segment_of_column)
+
+    mask = write(stage_mask) & action_mask[None]
+
+    def on_mask(values):
+        return jnp.where(mask, write(values), 0.0)
+
+    return TokenCredit(
+        advantage=on_mask(stage_credit.advantage),
+        clip_low=on_mask(stage_credit.clip_low),
+        clip_high=on_mask(stage_credit.clip_high),
+        mask=mask,
+    )

@@ -1,0 +1,232 @@
+"""Advantages within a group: baselines, fills, divisors, ranks, silent groups.
+
+Everything is written for ONE group of G members; the caller vmaps. Members outside the
+*population* (a mask) neither count nor receive credit, whatever their values hold.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from agentic_grpo.ops.reductions import Mean, at_least_float32, masked, masked_mean
+
+#: A group whose values differ by less is silent. Eight rewards of 0.3 have a float32
+#: "standard deviation" of 3e-8; dividing by it makes advantages out of rounding.
+SPREAD_FLOOR = 1e-6
+
+BASELINES = ("mean", "leave_one_out")
+SCALES = ("population_std", "sample_std", "none")
+FILLS = ("reached", "carry_forward", "zero")
+
+
+def check_choice(name: str, value: str, choices) -> None:
+    """Raises a ValueError unless ``value`` is one of ``choices``."""
+    if value not in choices:
+        raise ValueError(f"{name}={value!r} must be one of {', '.join(choices)}")
+
+
+def is_silent(values, population) -> jax.Array:
+    """Does nothing tell the members apart? max - min < 1e-6, or fewer than two.
+
+    Args:
+      values: float [G].
+      population: bool [G].
+
+    Returns:
+      bool [].
+    """
+    values = at_least_float32(values)
+    highest = jnp.max(values, where=population, initial=-jnp.inf)
+    lowest = jnp.min(values, where=population, initial=jnp.inf)
+    return (jnp.sum(population) < 2) | (highest - lowest < SPREAD_FLOOR)
+
+
+def group_baseline(values, population, *, baseline="mean") -> jax.Array:
+    """What each member is compared with.
+
+    ``mean``: b = (1/n) Σ_j r_j. ``leave_one_out``: b_i = (1/(n-1)) Σ_{j≠i} r_j, which
+    does not depend on r_i, so that the policy gradient stays unbiased (RLOO,
+    arXiv 2402.14740); r_i - b_i = n/(n-1) (r_i - mean).
+
+    Args:
+      values: float [G].
+      population: bool [G].
+      baseline: "mean" or "leave_one_out".
+
+    Returns:
+      float [G]; 0 where nobody is left to compare with.
+    """
+    check_choice("baseline", baseline, BASELINES)
+    values = masked(values, population)
+    total = jnp.sum(values)
+    count = jnp.sum(population, dtype=values.dtype)
+    if baseline == "mean":
+        return jnp.broadcast_to(Mean(total, count).over(), values.shape)
+    return Mean(total - values, count - population.astype(values.dtype)).over()
+
+
+def group_deviation(values, population, *, ddof=0) -> jax.Array:
+    """Standard deviation [] of the values [G] in the population; 0 for n <= ddof."""
+    values = masked(values, population)
+    centred = masked(values - masked_mean(values, population).over(), population)
+    squares = masked_mean(centred**2, population)
+    variance = Mean(squares.total, squares.count - ddof).over()
+    # sqrt has an infinite slope at 0, and a silent group would turn it into NaN.
+    positive = variance > 0.0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1.0)), 0.0)
+
+
+def centred_ranks(values, population) -> jax.Array:
+    """Mid-ranks of the population, centred and scaled into [-1/2, 1/2].
+
+    rank_i = (1 / (2 (n - 1))) Σ_j sign(r_i - r_j): the highest gets 1/2, the lowest
+    -1/2, equals share, the sum is 0. Any strictly increasing change of the values
+    leaves it alone: comparison, not calibration.
+
+    Args:
+      values: float [G].
+      population: bool [G].
+
+    Returns:
+      float [G]; 0 outside the population.
+    """
+    values = masked(values, population)
+    difference = values[:, None] - values[None, :]
+    told_apart = jnp.abs(difference) >= SPREAD_FLOOR
+    both = population[:, None] & population[None, :]
+    wins = jnp.sum(jnp.where(both & told_apart, jnp.sign(difference), 0.0), axis=1)
+    others = jnp.sum(population, dtype=values.dtype) - 1.0
+    return wins / (2.0 * jnp.maximum(others, 1.0))
+
+
+def group_advantages(
+    rewards, mask, *, baseline="mean", scale="population_std", use_ranks=False
+):
+    """Centres, and optionally scales, the rewards of one group.
+
+    A_i = (r_i - b_i) / scale. GRPO (arXiv 2402.03300): mean and ``sample_std`` (as
+    Tunix, TRL and verl do) or ``population_std``; Dr. GRPO (2503.20783): mean and
+    ``none``; RLOO (2402.14740): leave_one_out and ``none``.
+
+    Args:
+      rewards: float [G].
+      mask: bool [G]; members with a reward. No reward is not a reward of 0.
+      baseline: "mean" or "leave_one_out".
+      scale: "population_std", "sample_std" or "none".
+      use_ranks: compare centred ranks instead of values.
+
+    Returns:
+      (advantages float [G], silent bool []). A silent group is exactly 0.0.
+    """
+    check_choice("scale", scale, SCALES)
+    values = centred_ranks(rewards, mask) if use_ranks else rewards
+    silent = is_silent(values, mask)
+    centred = centre(values, mask, baseline=baseline)
+    if scale != "none":
+        deviation = group_deviation(values, mask, ddof=int(scale == "sample_std"))
+        centred = centred / jnp.where(silent, 1.0, deviation)
+    return jnp.where(silent, 0.0, centred), silent
+
+
+def centre(values, population, *, baseline="mean") -> jax.Array:
+    """r_i - b_i, float [G]; 0 outside the population. Knows nothing of silence."""
+    reference = group_baseline(values, population, baseline=baseline)
+    return masked(at_least_float32(values) - reference, population)
+
+
+def advantages_by_id(
+    rewards, group_ids, mask, *, baseline="mean", scale="population_std"
+):
+    """``group_advantages`` of many groups that lie mixed, in any order.
+
+    Compares all pairs, so it needs N² numbers: meant for a batch, not for a data set.
+
+    Args:
+      rewards: float [N].
+      group_ids: int [N]; equal ids are one group; any integers.
+      mask: bool [N].
+      baseline: "mean" or "leave_one_out".
+      scale: "population_std", "sample_std" or "none".
+
+    Returns:
+      (advantages float [N], silent bool [N]): the group of each row is silent. A
+      singleton is silent: it has nobody to be compared with.
+    """
+    populations = (group_ids[:, None] == group_ids[None, :]) & mask[None, :]
+
+    def of_row(population):
+        return group_advantages(rewards, population, baseline=baseline, scale=scale)
+
+    advantages, silent = jax.vmap(of_row)(populations)
+    return masked(jnp.diagonal(advantages), mask), silent
+
+
+def scale_by_batch(centred, mask, *, recentre=False, axis_name=None) -> jax.Array:
+    """Divides centred rewards by their deviation over the whole batch.
+
+    LitePPO (arXiv 2508.08221): group mean, batch deviation. With ``recentre`` the batch
+    mean is taken off too, as in REINFORCE++ with a group baseline (2501.03262).
+
+    Args:
+      centred: float [..., G]; rewards minus their group's baseline.
+      mask: bool [..., G].
+      recentre: subtract the batch mean.
+      axis_name: of the devices that hold the rest of the batch.
+
+    Returns:
+      float [..., G]; exactly 0.0 everywhere if the batch tells nobody apart.
+    """
+    centred = masked(centred, mask)
+    around_mean = masked(centred - masked_mean(centred, mask).over(axis_name), mask)
+    deviation = jnp.sqrt(masked_mean(around_mean**2, mask).over(axis_name))
+    silent = deviation < SPREAD_FLOOR
+    chosen = around_mean if recentre else centred
+    return jnp.where(silent, 0.0, chosen / jnp.where(silent, 1.0, deviation))
+
+
+def fill_stopped(rewards, reward_mask, acted, *, fill, rewarded):
+    """Values for the members that had already stopped, so that stopping is comparable.
+
+    The policy decides when to stop. A baseline over those who *reached* a stage then
+    depends on the decision: for additive rewards the gradient of the stopping
+    probability vanishes (verl-project/verl#7244), and no later baseline mends it.
+
+    * ``reached``: no fill; only members that acted are compared.
+    * ``carry_forward``: a stopped member keeps its last reward. For *levels*, such as
+      the score of the program that it submitted.
+    * ``zero``: a stopped member earns 0 from then on. For *additive* rewards.
+
+    With ``zero`` on levels the policy learns never to stop; with ``carry_forward`` on
+    additive rewards stopping looks as good as going on. A stopped member whose last
+    rewarded stage has no reward (it failed, or came too late) is never filled in.
+
+    Args:
+      rewards: float [G, S].
+      reward_mask: bool [G, S].
+      acted: bool [G, S]; a member acts from stage 0 on, until it stops.
+      fill: "reached", "carry_forward" or "zero".
+      rewarded: bool [S], static; the stages whose rewards are of this kind. Others are
+        left as they are and never carried.
+
+    Returns:
+      (values float [G, S], population bool [G, S]).
+    """
+    check_choice("fill", fill, FILLS)
+    present = acted & reward_mask
+    values = masked(rewards, present)
+    if fill == "reached":
+        return values, present
+    last_value = jnp.zeros_like(values[:, 0])
+    last_known = jnp.zeros_like(acted[:, 0])
+    columns, populations = [], []
+    for stage in range(acted.shape[1]):
+        column, population = values[:, stage], present[:, stage]
+        if rewarded[stage]:
+            stopped = ~jnp.any(acted[:, stage:], axis=1) & last_known
+            if fill == "carry_forward":
+                column = jnp.where(stopped, last_value, column)
+            population = population | stopped
+            last_value = jnp.where(acted[:, stage], values[:, stage], last_value)
+            last_known = jnp.where(acted[:, stage], present[:, stage], last_known)
+        columns.append(column)
+        populations.append(population)
+    return jnp.stack(columns, axis=1), jnp.stack(populations, axis=1)

@@ -1,0 +1,227 @@
+"""Importance ratios between the policy of today and the policy that sampled.
+
+A ratio may be taken per token, per stage or per episode; over several tokens it is
+either the *product* of the token ratios (exact, of huge variance) or their *geometric
+mean* (length-normalised, biased): two functions, two names. 100 tokens with a log-ratio
+of -0.01 have the product 0.368 and the geometric mean 0.990.
+
+Shapes are [..., T] with the tokens of one episode on the last axis. Everything is
+masked *before* the exponential, so NaN or inf on padding reaches neither values nor
+gradients.
+"""
+
+from typing import NamedTuple
+
+import chex
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from agentic_grpo.ops.group_advantages import check_choice
+from agentic_grpo.ops.reductions import at_least_float32, masked
+from agentic_grpo.ops.stage_returns import on_token_columns
+
+#: Exponents are held within these bounds: e^20 is 5e8, far beyond any use.
+MAX_LOG_RATIO = 20.0
+
+LEVELS = ("token", "stage", "episode")
+TREATMENTS = ("none", "truncate", "mask")
+ANCHORS = ("behaviour", "post_immediate", "proximal")
+
+
+@jax.custom_jvp
+def bounded_exp(exponent) -> jax.Array:
+    """exp of the exponent held within ±20, with the slope of the exp it returns.
+
+    Finite in value and gradient for any finite exponent, and never of zero slope: a
+    plain clip would let the most extreme token go uncorrected, and an overflow times a
+    zero cotangent is NaN.
+    """
+    return jnp.exp(jnp.clip(exponent, -MAX_LOG_RATIO, MAX_LOG_RATIO))
+
+
+@bounded_exp.defjvp
+def _bounded_exp_jvp(primals, tangents):
+    value = bounded_exp(*primals)
+    return value, value * tangents[0]
+
+
+def log_ratios(log_probs, anchor_log_probs, mask) -> jax.Array:
+    """log pi - log mu where ``mask``, else exactly 0; [..., T]."""
+    log_probs = at_least_float32(log_probs)
+    return masked(log_probs - at_least_float32(anchor_log_probs), mask)
+
+
+def token_ratios(log_probs, anchor_log_probs, mask) -> jax.Array:
+    """pi / mu of each token, exactly 1 outside the mask; [..., T]."""
+    return bounded_exp(log_ratios(log_probs, anchor_log_probs, mask))
+
+
+def product_ratios(log_probs, anchor_log_probs, mask, *, segment_of_column=None):
+    """Π_k pi_k / mu_k over the tokens of an episode, or of each stage, on its tokens.
+
+    Args:
+      log_probs: float [..., T].
+      anchor_log_probs: float [..., T].
+      mask: bool [..., T].
+      segment_of_column: int [T], static; with it the ratio is per stage.
+
+    Returns:
+      float [..., T]; the tokens of a segment share one value; 1 outside the mask.
+    """
+    logs = log_ratios(log_probs, anchor_log_probs, mask)
+    totals, _ = _segment_sums(logs, mask, segment_of_column)
+    return bounded_exp(masked(totals, mask))
+
+
+def geometric_mean_ratios(log_probs, anchor_log_probs, mask, *, segment_of_column=None):
+    """(Π_k pi_k / mu_k)^(1 / n) over the n tokens of an episode, or of each stage.
+
+    The sequence ratio of GSPO (arXiv 2507.18071). Shapes as in ``product_ratios``.
+    """
+    logs = log_ratios(log_probs, anchor_log_probs, mask)
+    totals, counts = _segment_sums(logs, mask, segment_of_column)
+    return bounded_exp(masked(totals / jnp.maximum(counts, 1.0), mask))
+
+
+def _segment_sums(values, mask, segment_of_column):
+    """Sums of values, and of the mask, over each token's segment; both [..., T]."""
+    mask = jnp.broadcast_to(mask, values.shape)
+    counts = mask.astype(values.dtype)
+    if segment_of_column is None:
+        return tuple(
+            jnp.broadcast_to(jnp.sum(x, axis=-1, keepdims=True), x.shape)
+            for x in (values, counts)
+        )
+    segments = np.asarray(segment_of_column)
+    chex.assert_equal(segments.shape, values.shape[-1:])
+    columns = [np.flatnonzero(segments == s + 1) for s in range(int(segments.max()))]
+
+    def over_stages(x):
+        sums = [jnp.sum(x[..., here], axis=-1) for here in columns]
+        return on_token_columns(jnp.stack(sums, axis=-1), segments)
+
+    return over_stages(values), over_stages(counts)
+
+
+def importance_weights(
+    log_probs,
+    behaviour_log_probs,
+    mask,
+    *,
+    level="token",
+    treatment="truncate",
+    low=0.0,
+    high=2.0,
+    length_normalised=False,
+    segment_of_column=None,
+) -> jax.Array:
+    """Detached weights pi / mu, for a loss that is not itself a function of the ratio.
+
+    Do not use them on top of a clipped ratio to the same behaviour policy: the sample
+    would be weighted twice. Truncation is biased towards the behaviour policy (V-trace,
+    TIS); the two-sided mask (IcePop) drops what lies outside the band altogether.
+
+    Args:
+      log_probs: float [..., T]; of today's policy.
+      behaviour_log_probs: float [..., T]; recorded at sampling.
+      mask: bool [..., T].
+      level: "token", "stage" or "episode".
+      treatment: "none", "truncate" (min(w, high)) or "mask" (w if low <= w <= high,
+        else 0).
+      low: of the band.
+      high: cap, or top of the band.
+      length_normalised: geometric mean instead of product, for stage and episode.
+      segment_of_column: int [T], static; needed for "stage".
+
+    Returns:
+      float [..., T]; no gradient flows through; 0 outside the mask.
+    """
+    check_choice("level", level, LEVELS)
+    check_choice("treatment", treatment, TREATMENTS)
+    if not 0.0 <= low <= high:
+        raise ValueError(f"low={low}, high={high} must have 0 <= low <= high")
+    if (level == "stage") != (segment_of_column is not None):
+        raise ValueError(
+            f"level={level!r}: segment_of_column must be given for 'stage', and only then"
+        )
+    arguments = log_probs, behaviour_log_probs, mask
+    if level == "token":
+        weights = token_ratios(*arguments)
+    else:
+        over_tokens = geometric_mean_ratios if length_normalised else product_ratios
+        weights = over_tokens(*arguments, segment_of_column=segment_of_column)
+    if treatment == "truncate":
+        weights = jnp.minimum(weights, high)
+    elif treatment == "mask":
+        weights = masked(weights, (weights >= low) & (weights <= high))
+    return jax.lax.stop_gradient(masked(weights, mask))
+
+
+def sequence_rejection(
+    log_probs, behaviour_log_probs, mask, *, low, high, segment_of_column=None
+) -> jax.Array:
+    """Which tokens stay if whole sequences are rejected by their geometric mean ratio.
+
+    A sequence (an episode, or each stage with ``segment_of_column``) stays where low <=
+    exp(mean log-ratio) <= high. Use it as a mask for credit and weights.
+
+    Returns:
+      bool [..., T], inside ``mask``.
+    """
+    ratio = geometric_mean_ratios(
+        log_probs, behaviour_log_probs, mask, segment_of_column=segment_of_column
+    )
+    return (ratio >= low) & (ratio <= high) & mask
+
+
+class Anchored(NamedTuple):
+    """What the ratio of a loss is taken against, and what it is weighted with.
+
+    Attributes:
+      log_probs: float [..., T]; the anchor's, detached.
+      weights: float [..., T]; detached; multiply the loss.
+    """
+
+    log_probs: jax.Array
+    weights: jax.Array
+
+
+def anchored(
+    log_probs, behaviour_log_probs, mask, *, anchor, max_weight, post_immediate=None
+) -> Anchored:
+    """The three anchors of the ratio, with the weight that makes each one importance.
+
+    * ``behaviour``: log-probs at sampling, weight 1. The clip refuses further moves
+      outward and admits moves back at full size.
+    * ``post_immediate``: log-probs right after the immediate update; weight
+      min(pi_post / mu, max_weight).
+    * ``proximal``: today's log-probs, detached; weight min(pi / mu, max_weight)
+      (decoupled PPO, arXiv 2110.00641). The ratio is exactly 1, so with one step per
+      tick the clip is idle.
+
+    Untruncated, weight times ratio is pi / mu for all three.
+
+    Args:
+      log_probs: float [..., T]; today's.
+      behaviour_log_probs: float [..., T].
+      mask: bool [..., T].
+      anchor: one of the three.
+      max_weight: float > 0.
+      post_immediate: float [..., T]; for that anchor, and only for it.
+    """
+    check_choice("anchor", anchor, ANCHORS)
+    if (anchor == "post_immediate") != (post_immediate is not None):
+        raise ValueError(
+            f"anchor={anchor!r}: post_immediate must be given for 'post_immediate', and "
+            "only then"
+        )
+    if anchor == "behaviour":
+        detached = jax.lax.stop_gradient(behaviour_log_probs)
+        return Anchored(detached, masked(jnp.ones_like(detached), mask))
+    reference = log_probs if anchor == "proximal" else post_immediate
+    reference = jax.lax.stop_gradient(reference)
+    weights = importance_weights(
+        reference, behaviour_log_probs, mask, treatment="truncate", high=max_weight
+    )
+    return Anchored(reference, weights)

@@ -1,0 +1,64 @@
+"""Reductions that stay a sum and a count until the last moment.
+
+Only so do uneven masks, microbatches and devices agree: averaging per-part averages
+weights a part with one token like a part with a thousand.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class Mean(NamedTuple):
+    """A mean that is not divided yet.
+
+    Attributes:
+      total: float; sum of the values.
+      count: float; how many there were (or the constant to divide by).
+    """
+
+    total: jax.Array
+    count: jax.Array
+
+    def over(self, axis_name=None) -> jax.Array:
+        """total / count over the devices of ``axis_name``; 0 where nothing was counted.
+
+        For values and statistics only. Never differentiate through it under an axis
+        name: differentiate the local total, then ``psum`` gradients and counts.
+        """
+        total, count = self if axis_name is None else jax.lax.psum(self, axis_name)
+        some = count > 0
+        return jnp.where(some, total / jnp.where(some, count, 1.0), 0.0)
+
+    def plus(self, other: "Mean") -> "Mean":
+        """The mean over both parts (a tuple's ``+`` would concatenate)."""
+        return Mean(self.total + other.total, self.count + other.count)
+
+
+def at_least_float32(values) -> jax.Array:
+    """float32, or wider if it came wider: what sums and exponentials are taken in."""
+    values = jnp.asarray(values)
+    return values.astype(jnp.promote_types(values.dtype, jnp.float32))
+
+
+def masked(values, mask) -> jax.Array:
+    """``values`` where ``mask``, else 0. Never ``values * mask``: inf * 0 is NaN.
+
+    The shapes broadcast; the result is float32 or wider.
+    """
+    return jnp.where(mask, at_least_float32(values), 0.0)
+
+
+def masked_sum(values, mask, axis=None) -> jax.Array:
+    """Sum over ``axis`` (all of them by default) of the values [...] where ``mask``."""
+    return jnp.sum(masked(values, mask), axis=axis)
+
+
+def masked_mean(values, mask, axis=None) -> Mean:
+    """``Mean`` over ``axis`` (all by default) of the values [...] where ``mask``."""
+    values = masked(values, mask)
+    mask = jnp.broadcast_to(mask, values.shape)
+    return Mean(
+        jnp.sum(values, axis=axis), jnp.sum(mask, axis=axis, dtype=values.dtype)
+    )

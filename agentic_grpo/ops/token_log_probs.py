@@ -1,0 +1,176 @@
+"""Log-probs and entropy straight from hidden states, without the logits [T, V].
+
+For 2,048 tokens and a vocabulary of 49,152 the float32 logits alone are 400 MB, and
+automatic differentiation keeps several such arrays. Here the vocabulary is walked in
+chunks: a running log-sum-exp forward, and backward the logits of one chunk at a time
+are computed again. Memory does not grow with the vocabulary.
+"""
+
+import functools
+
+import chex
+import jax
+import jax.numpy as jnp
+
+from agentic_grpo.ops.reductions import masked
+
+#: Logits held at a time, in numbers, when no chunk size is given: 16 MiB in float32.
+CHUNK_BUDGET = 2**22
+#: Below this a chunk's matrix product is too thin to be fast.
+MIN_CHUNK = 256
+
+
+def token_log_probs(
+    hidden,
+    unembedding,
+    targets,
+    *,
+    temperature=1.0,
+    mask=None,
+    chunk_size=None,
+    with_entropy=True,
+):
+    """log softmax(hidden @ unembeddingᵀ / temperature) of the targets, and its entropy.
+
+    log pi_t = z_t[y_t] - log Σ_v exp z_t[v],  H_t = log Σ_v exp z_t[v] - Σ_v pi_v z_t[v]
+    with z = hidden @ unembeddingᵀ / temperature, accumulated in float32 from any float
+    inputs. The same temperature belongs into sampling, snapshot, reference and here.
+    Gradients reach ``hidden`` and ``unembedding`` (also when it is the embedding, tied)
+    and are exact; ``temperature`` gets none.
+
+    Args:
+      hidden: float [..., T, H]; the state that predicts each target.
+      unembedding: float [V, H].
+      targets: int [..., T]; read modulo nothing: an id outside [0, V) has logit 0.
+      temperature: float > 0.
+      mask: bool [..., T]; hidden states outside it are read as 0, so that NaN on
+        padding reaches no value and no gradient. None: all are real.
+      chunk_size: vocabulary entries per chunk. None: as many as keep the logits at hand
+        under ``CHUNK_BUDGET``. At V or more there is one chunk, and differentiation
+        keeps its logits: fastest for a small vocabulary.
+      with_entropy: also compute the entropy; else None is returned in its place.
+
+    Returns:
+      (log_probs float32 [..., T], entropy float32 [..., T] or None).
+    """
+    chex.assert_rank(unembedding, 2)
+    chex.assert_equal_shape_suffix([hidden, unembedding], 1)
+    chex.assert_equal(hidden.shape[:-1], targets.shape)
+    if isinstance(temperature, (int, float)) and not temperature > 0:
+        raise ValueError(f"temperature={temperature} must be positive")
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"chunk_size={chunk_size} must be at least 1")
+    shape = targets.shape
+    if mask is not None:
+        hidden = jnp.where(mask[..., None], hidden, jnp.zeros((), hidden.dtype))
+    hidden = hidden.reshape(-1, hidden.shape[-1])
+    scale = 1.0 / jax.lax.stop_gradient(jnp.asarray(temperature, jnp.float32))
+    vocabulary = unembedding.shape[0]
+    if chunk_size is None:
+        chunk_size = max(MIN_CHUNK, CHUNK_BUDGET // max(hidden.shape[0], 1))
+    if chunk_size >= vocabulary:
+        of_all = _of_one_chunk
+    else:
+        of_all = functools.partial(_of_chunks, chunk_size)
+    log_probs, entropy = of_all(hidden, unembedding, targets.reshape(-1), scale)
+    return (
+        log_probs.reshape(shape),
+        entropy.reshape(shape) if with_entropy else None,
+    )
+
+
+def _logits(hidden, unembedding, scale):
+    """float32 [T, C]."""
+    dot = jnp.matmul(hidden, unembedding.T, preferred_element_type=jnp.float32)
+    return dot * scale
+
+
+def _picked(logits, targets, start):
+    """The target's logit [T] where the chunk from ``start`` on holds it, else 0."""
+    return jnp.sum(masked(logits, _is_target(logits, targets, start)), axis=-1)
+
+
+def _is_target(logits, targets, start):
+    columns = jax.lax.broadcasted_iota(targets.dtype, logits.shape, 1)
+    return columns == (targets - start)[:, None]
+
+
+def _of_one_chunk(hidden, unembedding, targets, scale):
+    logits = _logits(hidden, unembedding, scale)
+    log_total = jax.nn.logsumexp(logits, axis=-1)
+    probabilities = jnp.exp(logits - log_total[:, None])
+    expected = jnp.sum(probabilities * logits, axis=-1)
+    return _picked(logits, targets, 0) - log_total, log_total - expected
+
+
+def _over_chunks(step, carry, vocabulary, chunk_size):
+    """Runs step(carry, start, size) over all chunks; the last one may be smaller."""
+    whole, rest = divmod(vocabulary, chunk_size)
+    carry = jax.lax.fori_loop(
+        0, whole, lambda i, carry: step(carry, i * chunk_size, chunk_size), carry
+    )
+    return step(carry, whole * chunk_size, rest) if rest else carry
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _of_chunks(chunk_size, hidden, unembedding, targets, scale):
+    return _forward(chunk_size, hidden, unembedding, targets, scale)[0]
+
+
+def _forward(chunk_size, hidden, unembedding, targets, scale):
+    def step(carry, start, size):
+        peak, total, weighted, picked = carry
+        rows = jax.lax.dynamic_slice_in_dim(unembedding, start, size)
+        logits = _logits(hidden, rows, scale)
+        new_peak = jnp.maximum(peak, jnp.max(logits, axis=-1))
+        shrink = jnp.exp(peak - new_peak)
+        terms = jnp.exp(logits - new_peak[:, None])
+        return (
+            new_peak,
+            total * shrink + jnp.sum(terms, axis=-1),
+            weighted * shrink + jnp.sum(terms * logits, axis=-1),
+            picked + _picked(logits, targets, start),
+        )
+
+    zeros = jnp.zeros(targets.shape, jnp.float32)
+    peak, total, weighted, picked = _over_chunks(
+        step, (zeros - jnp.inf, zeros, zeros, zeros), unembedding.shape[0], chunk_size
+    )
+    log_total = peak + jnp.log(total)
+    expected = weighted / total
+    saved = hidden, unembedding, targets, scale, log_total, expected
+    return (picked - log_total, log_total - expected), saved
+
+
+def _backward(chunk_size, saved, cotangents):
+    hidden, unembedding, targets, scale, log_total, expected = saved
+    of_log_prob, of_entropy = cotangents
+
+    def step(carry, start, size):
+        d_hidden, d_unembedding = carry
+        rows = jax.lax.dynamic_slice_in_dim(unembedding, start, size)
+        logits = _logits(hidden, rows, scale)
+        probabilities = jnp.exp(logits - log_total[:, None])
+        # d log pi / dz = onehot - pi,  dH / dz = -pi (z - E z)
+        slope = of_log_prob[:, None] + of_entropy[:, None] * (
+            logits - expected[:, None]
+        )
+        d_logits = masked(of_log_prob[:, None], _is_target(logits, targets, start))
+        d_logits = (d_logits - probabilities * slope) * scale
+        d_logits = d_logits.astype(hidden.dtype)
+        d_hidden += jnp.matmul(d_logits, rows, preferred_element_type=jnp.float32)
+        d_rows = jnp.matmul(d_logits.T, hidden, preferred_element_type=jnp.float32)
+        return d_hidden, jax.lax.dynamic_update_slice_in_dim(
+            d_unembedding, d_rows.astype(unembedding.dtype), start, axis=0
+        )
+
+    d_hidden, d_unembedding = _over_chunks(
+        step,
+        (jnp.zeros(hidden.shape, jnp.float32), jnp.zeros_like(unembedding)),
+        unembedding.shape[0],
+        chunk_size,
+    )
+    return d_hidden.astype(hidden.dtype), d_unembedding, None, jnp.zeros_like(scale)
+
+
+_of_chunks.defvjp(_forward, _backward)

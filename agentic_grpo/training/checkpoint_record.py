@@ -1,0 +1,87 @@
+"""What a checkpoint says of itself: a JSON record beside the arrays.
+
+It holds the caller's own metadata (the config, say), the environment that wrote it, and
+type, shape and checksum of each leaf, so that another configuration and a damaged file
+are told apart, and both by name. It carries its own checksum as well.
+"""
+
+import json
+import math
+import zlib
+from typing import Any
+
+import numpy as np
+
+from agentic_grpo.training import leaves, machine
+
+#: Version of the layout of the state. A checkpoint of another version is refused.
+SCHEMA_VERSION = 1
+
+_PUBLIC = ("schema_version", "environment")
+
+
+def make(
+    metadata: dict, metric: float | None, named: dict[str, leaves.Leaf]
+) -> dict[str, Any]:
+    """The record of a state whose leaves are ``named``.
+
+    Raises:
+      ValueError: the metadata is not JSON or uses a reserved name; the metric is not
+        finite.
+    """
+    for name in _PUBLIC:
+        if name in metadata:
+            raise ValueError(f"metadata: {name!r} is added by the record itself.")
+    try:
+        metadata = json.loads(
+            json.dumps(metadata)
+        )  # as it will be read: tuples to lists
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"metadata: {error}; it must be JSON values.") from error
+    if metric is not None and not math.isfinite(metric):
+        raise ValueError(f"metric: {metric}; it must be finite.")
+    record = {
+        "schema_version": SCHEMA_VERSION,
+        "environment": machine.describe(),
+        "metadata": metadata,
+        "metric": None if metric is None else float(metric),
+        "leaves": {name: leaves.describe(leaf) for name, leaf in named.items()},
+    }
+    return {**record, "crc32": _checksum(record)}
+
+
+def is_intact(record: Any) -> bool:
+    """Whether this is a record, whole and unchanged; of any schema version."""
+    return isinstance(record, dict) and record.get("crc32") == _checksum(record)
+
+
+def public(record: dict[str, Any]) -> dict[str, Any]:
+    """The caller's metadata, with ``schema_version`` and ``environment`` added."""
+    return {**record["metadata"], **{name: record[name] for name in _PUBLIC}}
+
+
+def other_leaves(record: dict[str, Any], named: dict[str, leaves.Leaf]) -> list[str]:
+    """How the recorded leaves differ from these; one sentence each, without a stop."""
+    saved = {k: f"{v['type']}{v['shape']}" for k, v in record["leaves"].items()}
+    wanted = {k: f"{leaves.type_name(v)}{list(np.shape(v))}" for k, v in named.items()}
+    return [
+        f"{name} was saved as {saved.get(name, 'nothing')}, "
+        f"and is {wanted.get(name, 'nothing')} here"
+        for name in sorted(saved.keys() | wanted.keys())
+        if saved.get(name) != wanted.get(name)
+    ]
+
+
+def changed_leaves(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> list[str]:
+    """Names of the arrays whose bytes are not those that were recorded."""
+    checksums = {name: leaf["crc32"] for name, leaf in record["leaves"].items()}
+    return [
+        name
+        for name, array in arrays.items()
+        if checksums[name] not in (None, leaves.checksum(array))
+    ]
+
+
+def _checksum(record: dict[str, Any]) -> int:
+    content = {name: value for name, value in record.items() if name != "crc32"}
+    return zlib.crc32(json.dumps(content, sort_keys=True).encode())

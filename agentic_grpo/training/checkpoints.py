@@ -1,0 +1,305 @@
+"""Checkpoints on disk: the whole training state, written by Orbax, read back exactly.
+
+A step is one folder with two items: ``state``, the leaves of the state by name, as
+plain arrays; and ``record``, the JSON of ``checkpoint_record``. There is no pickle:
+opening somebody's checkpoint runs nothing.
+"""
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
+from absl import logging
+
+from agentic_grpo.training import checkpoint_record, leaves, machine
+
+State = Any  # a pytree of arrays, typed keys, and bool, int and float leaves
+
+
+class CheckpointError(RuntimeError):
+    """A checkpoint is missing, damaged or not ours; says which, and what to do."""
+
+
+class _DamagedError(CheckpointError):
+    """The files of one step are damaged; an older step may still be good."""
+
+
+class Checkpoints:
+    """The checkpoints of one run; a context manager, whose end waits for pending saves.
+
+    A save is written in the background, and a step appears under its name only when it
+    is complete. A program that ends without ``close`` (or the end of the ``with``)
+    loses the save that is still being written.
+    """
+
+    def __init__(
+        self, directory: str | os.PathLike, *, keep: int = 3, keep_best: bool = False
+    ):
+        """Touches nothing on disk.
+
+        Args:
+          directory: holds one folder per step; made by the first ``save``.
+          keep: this many newest steps are kept.
+          keep_best: the step with the highest ``metric`` is kept as well.
+        """
+        if keep < 1:
+            raise ValueError(f"keep: {keep}; at least 1 checkpoint must be kept.")
+        self._directory = pathlib.Path(directory).expanduser().absolute()
+        self._keep = keep
+        self._keep_best = keep_best
+        self._manager = None
+        self._metrics: dict[int, float | None] = {}
+        self._damaged: set[int] = set()
+
+    def __enter__(self) -> "Checkpoints":
+        return self
+
+    def __exit__(self, *exception_info) -> None:
+        self.close()
+
+    def save(
+        self, step: int, state: State, metadata: dict, *, metric: float | None = None
+    ) -> bool:
+        """Starts to write a state, which may be donated as soon as this returns.
+
+        Args:
+          step: later than every step that is here.
+          state: the whole training state.
+          metadata: JSON values; given back by ``restore``.
+          metric: finite; what ``keep_best`` compares.
+
+        Returns:
+          False, with nothing written, where this very step is here already.
+        """
+        self._set_damaged_aside()
+        latest = self.latest_step()
+        if step == latest:
+            return False
+        if latest is not None and step < latest:
+            raise CheckpointError(
+                f"{self._directory} already holds step {latest}, later than step "
+                f"{step}. Continue from it, or use another folder."
+            )
+        named = leaves.named(state)
+        record = checkpoint_record.make(metadata, metric, named)
+        arrays = {
+            name: leaves.to_array(leaf)
+            for name, leaf in named.items()
+            if np.size(leaf)  # Orbax refuses empty arrays, and there is nothing to keep
+        }
+        items = ocp.args.Composite(
+            state=ocp.args.StandardSave(arrays), record=ocp.args.JsonSave(record)
+        )
+        try:
+            self._directory.mkdir(parents=True, exist_ok=True)
+            self._open().save(step, args=items)
+        except Exception as error:  # a full disk surfaces as any of them
+            raise self._not_written(error) from error
+        self._metrics[step] = record["metric"]
+        return True
+
+    def restore(self, target: State, step: int | None = None) -> tuple[State, dict]:
+        """Reads a state back, bit by bit as it was saved.
+
+        Args:
+          target: a state, or its ``jax.eval_shape``. Gives structure, types and shapes
+            and, where it is committed to devices or names a sharding, the placement.
+          step: which one. None: the newest that is intact; damaged ones are passed over
+            with a warning, and set aside by the next ``save``.
+
+        Returns:
+          (state, metadata): the metadata that ``save`` was given, with
+          ``schema_version`` and ``environment`` added.
+
+        Raises:
+          CheckpointError: none is there or intact, or it is another configuration's.
+        """
+        for candidate in self._candidates(step):
+            try:
+                record = self._read_record(candidate)
+                state = self._read_state(candidate, record, target)
+            except _DamagedError as error:
+                if step is not None:
+                    raise
+                logging.warning("%s", error)
+                self._damaged.add(candidate)
+                continue
+            if self._damaged:
+                logging.warning("Continuing from the older step %d.", candidate)
+            self._warn_of_another_environment(candidate, record)
+            return state, checkpoint_record.public(record)
+        raise CheckpointError(
+            f"{self._directory}: every checkpoint here is damaged: "
+            f"{sorted(self._damaged)}. Restore the folder from a copy, or start again "
+            "in another one."
+        )
+
+    def read_metadata(self, step: int | None = None) -> dict:
+        """The metadata alone, to build a target from: of a step, or of the newest."""
+        candidates = self._candidates(step)
+        for candidate in candidates[:-1]:
+            try:
+                return checkpoint_record.public(self._read_record(candidate))
+            except _DamagedError as error:
+                logging.warning("%s", error)
+        return checkpoint_record.public(self._read_record(candidates[-1]))
+
+    def steps(self) -> list[int]:
+        """The steps that are here, oldest first; without those known to be damaged."""
+        manager = self._open()
+        return sorted(set(manager.all_steps()) - self._damaged) if manager else []
+
+    def latest_step(self) -> int | None:
+        """The newest step; None where there is none."""
+        return max(self.steps(), default=None)
+
+    def best_step(self) -> int | None:
+        """The step with the highest metric, the newest of equals; None without any."""
+        return self._best_of(self.steps())
+
+    def wait(self) -> None:
+        """Returns when everything saved so far is on disk."""
+        if self._manager is not None:
+            try:
+                self._manager.wait_until_finished()
+            except Exception as error:  # as in save
+                raise self._not_written(error) from error
+
+    def close(self) -> None:
+        """Waits for pending saves and lets go of the folder."""
+        try:
+            self.wait()
+        finally:
+            manager, self._manager = self._manager, None
+            if manager is not None:
+                manager.close()
+
+    def _open(self) -> ocp.CheckpointManager | None:
+        """The manager; None while the folder does not exist."""
+        if self._manager is None and self._directory.is_dir():
+            options = ocp.CheckpointManagerOptions(
+                create=False, preservation_policy=_Retention(self._kept)
+            )
+            self._manager = ocp.CheckpointManager(self._directory, options=options)
+        return self._manager
+
+    def _kept(self, steps: list[int]) -> set[int]:
+        """Which of these steps stay on disk."""
+        best = self._best_of(steps) if self._keep_best else None
+        return {*sorted(steps)[-self._keep :], best}
+
+    def _best_of(self, steps: list[int]) -> int | None:
+        for step in steps:
+            if step not in self._metrics:  # saved by an earlier process
+                try:
+                    self._metrics[step] = self._read_record(step)["metric"]
+                except CheckpointError:
+                    self._metrics[step] = None
+        scores = {s: self._metrics[s] for s in steps if self._metrics[s] is not None}
+        return max(scores, key=lambda step: (scores[step], step), default=None)
+
+    def _candidates(self, step: int | None) -> list[int]:
+        """The steps to try, in order; never empty."""
+        self.wait()
+        steps = self.steps()
+        if not steps:
+            raise CheckpointError(
+                f"{self._directory} holds no checkpoint. Check the folder, or start "
+                "the run that fills it."
+            )
+        if step is not None and step not in steps:
+            raise CheckpointError(
+                f"{self._directory} holds no step {step}; it holds {steps}."
+            )
+        return steps[::-1] if step is None else [step]
+
+    def _read_record(self, step: int) -> dict[str, Any]:
+        record = self._read_item(step, "record", ocp.args.JsonRestore())
+        if not checkpoint_record.is_intact(record):
+            raise self._damage(step, "its record has changed")
+        version, ours = record["schema_version"], checkpoint_record.SCHEMA_VERSION
+        if version != ours:
+            raise CheckpointError(
+                f"checkpoint {self._directory / str(step)}: schema_version is "
+                f"{version}; this program reads {ours}. Use the release of "
+                "agentic_grpo that wrote it, or start again in another folder."
+            )
+        return record
+
+    def _read_state(self, step: int, record: dict[str, Any], target: State) -> State:
+        named = leaves.named(target)
+        if others := checkpoint_record.other_leaves(record, named):
+            raise CheckpointError(
+                f"checkpoint {self._directory / str(step)} is another configuration's; "
+                f"leaves that differ: {len(others)}. {'; '.join(others[:5])}. Use the "
+                "configuration that it was saved with, or another folder."
+            )
+        arrays = {name: leaves.blank(leaf) for name, leaf in named.items()}
+        stored = {name: array for name, array in arrays.items() if array.size}
+        arrays |= self._read_item(step, "state", ocp.args.StandardRestore(stored))
+        if changed := checkpoint_record.changed_leaves(record, arrays):
+            raise self._damage(step, f"the bytes of {changed[0]} have changed")
+        placed = [
+            leaves.like(leaf, arrays[name], key_impl=record["leaves"][name]["key_impl"])
+            for name, leaf in named.items()
+        ]
+        return jax.tree.unflatten(jax.tree.structure(target), placed)
+
+    def _read_item(self, step: int, item: str, args: ocp.args.CheckpointArgs) -> Any:
+        try:
+            items = ocp.args.Composite(**{item: args})
+            return self._open().restore(step, args=items)[item]
+        except Exception as error:  # a damaged file surfaces as any of them
+            reason = f"{type(error).__name__}: {str(error)[:200]}"
+            raise self._damage(step, f"its {item} cannot be read ({reason})") from error
+
+    def _set_damaged_aside(self) -> None:
+        """Renames what ``restore`` passed over: these steps will be reached anew."""
+        if self._damaged:
+            self.close()
+        for step in sorted(self._damaged):
+            aside = self._directory / f"damaged-{step}"
+            while aside.exists():
+                aside = aside.with_name(aside.name + "-again")
+            (self._directory / str(step)).rename(aside)
+        self._damaged.clear()
+
+    def _warn_of_another_environment(self, step: int, record: dict[str, Any]) -> None:
+        differing = machine.differences(record["environment"], machine.describe())
+        if differing:
+            logging.warning(
+                "checkpoint %s was written in another environment (%s): the run goes "
+                "on, but not bit by bit as it would have there.",
+                self._directory / str(step),
+                "; ".join(differing),
+            )
+
+    def _damage(self, step: int, what: str) -> _DamagedError:
+        return _DamagedError(
+            f"checkpoint {self._directory / str(step)} is damaged: {what}. Restore an "
+            "older step, or this folder from a copy."
+        )
+
+    def _not_written(self, error: Exception) -> CheckpointError:
+        reason = f"{type(error).__name__}: {str(error)[-300:]}"
+        return CheckpointError(
+            f"{self._directory}: the checkpoint cannot be written ({reason}). Older "
+            "ones are untouched. Make room, or use another folder."
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Retention:
+    """Orbax's protocol for what to keep."""
+
+    kept: Callable[[list[int]], set[int]]
+
+    def should_preserve(self, checkpoints, *, context) -> list[bool]:
+        del context
+        kept = self.kept([checkpoint.step for checkpoint in checkpoints])
+        return [checkpoint.step in kept for checkpoint in checkpoints]

@@ -1,0 +1,120 @@
+"""The leaves of a state by name: into plain arrays and back, with type and checksum.
+
+A leaf is an array of JAX or NumPy, an array of typed keys, or a Python bool, int or
+float. Its name is its path within the tree: "state/params/embedding".
+"""
+
+import os
+import pathlib
+import zlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+Leaf = Any
+Tree = Any
+
+
+def named(tree: Tree) -> dict[str, Leaf]:
+    """Every leaf by its name, in the order of ``jax.tree.leaves``.
+
+    Raises:
+      ValueError: two leaves share a name, or a leaf is nothing that can be saved.
+    """
+    leaves = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        inner = jax.tree_util.keystr(path, simple=True, separator="/")
+        name = f"state/{inner}" if path else "state"
+        if name in leaves:
+            raise ValueError(f"{name}: two leaves of the state have this name.")
+        if not (isinstance(leaf, bool | int | float) or hasattr(leaf, "dtype")):
+            raise ValueError(
+                f"{name}: {leaf!r}; a leaf must be an array, a bool, an int or a float."
+            )
+        leaves[name] = leaf
+    return leaves
+
+
+def to_array(leaf: Leaf) -> jax.Array | np.ndarray:
+    """The leaf as an array of numbers; typed keys become their data."""
+    if _is_key(leaf):
+        return jax.random.key_data(leaf)
+    return leaf if isinstance(leaf, jax.Array) else np.asarray(leaf)
+
+
+def describe(leaf: Leaf) -> dict[str, Any]:
+    """Type, shape and checksum, as JSON values; the kind of generator for keys.
+
+    The checksum is None where this process cannot see the whole array.
+    """
+    array = to_array(leaf)
+    visible = not isinstance(array, jax.Array) or array.is_fully_addressable
+    return {
+        "type": type_name(leaf),
+        "shape": list(np.shape(leaf)),
+        "crc32": checksum(array) if visible else None,
+        "key_impl": str(jax.random.key_impl(leaf)) if _is_key(leaf) else None,
+    }
+
+
+def type_name(leaf: Leaf) -> str:
+    """ "float32", "key<fry>", "python int" and the like."""
+    return (
+        str(leaf.dtype) if hasattr(leaf, "dtype") else f"python {type(leaf).__name__}"
+    )
+
+
+def checksum(array: jax.Array | np.ndarray) -> int:
+    """CRC-32 of the bytes. Orbax itself does not notice a changed byte of an array."""
+    contiguous = np.ascontiguousarray(jax.device_get(array))
+    return zlib.crc32(contiguous.reshape(-1).view(np.uint8))
+
+
+def blank(leaf: Leaf) -> np.ndarray:
+    """An array like ``to_array(leaf)``, of any content; the leaf may be abstract."""
+    data = jax.eval_shape(jax.random.key_data, leaf) if _is_key(leaf) else leaf
+    if not hasattr(data, "dtype"):
+        data = np.asarray(data)
+    return np.empty(data.shape, data.dtype)
+
+
+def like(leaf: Leaf, array: np.ndarray, *, key_impl: str | None = None) -> Leaf:
+    """The inverse of ``to_array``: the array as a leaf of the kind of ``leaf``.
+
+    The place is kept where the leaf is committed to devices or is abstract with a
+    sharding; elsewhere JAX decides, as for any new array.
+    """
+    if isinstance(leaf, bool | int | float) and not isinstance(leaf, np.generic):
+        return type(leaf)(array.item())
+    if isinstance(leaf, np.generic):
+        return array[()]
+    if isinstance(leaf, np.ndarray):
+        return array
+    if _is_key(leaf):
+        array = jax.random.wrap_key_data(jnp.asarray(array), impl=key_impl)
+    free = isinstance(leaf, jax.Array) and not leaf.committed
+    return jax.device_put(array, None if free else leaf.sharding)
+
+
+def dump(tree: Tree, path: str | os.PathLike) -> None:
+    """Writes the leaves of any tree to one .npz file, to be inspected with ``np.load``.
+
+    Types that NumPy does not know (bfloat16) become float32; there is no pickle. The
+    file appears under its name when it is complete.
+    """
+    arrays = {}
+    for name, leaf in named(tree).items():
+        array = np.asarray(jax.device_get(to_array(leaf)))
+        arrays[name] = array.astype(np.float32) if array.dtype.kind == "V" else array
+    path = pathlib.Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    with partial.open("wb") as file:
+        np.savez_compressed(file, **arrays)
+    partial.replace(path)
+
+
+def _is_key(leaf: Leaf) -> bool:
+    return hasattr(leaf, "dtype") and jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)

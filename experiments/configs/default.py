@@ -1,0 +1,131 @@
+"""The default experiment: every field of a run, with its default and its reason.
+
+Other configs start from ``get_config()`` and change what they are about. A field's
+value has one home: here, or, for the environment, in its own config class.
+
+  python -m experiments.train --config=experiments/configs/default.py --workdir=runs/x
+"""
+
+import dataclasses
+
+from ml_collections import ConfigDict
+from ml_collections.config_dict import create
+
+from agentic_grpo.envs.code_execution import CodeExecutionConfig, ScriptedAgentConfig
+
+
+def get_config() -> ConfigDict:
+    c = ConfigDict()
+    c.schema_version = 1
+    c.seed = 0
+    c.num_ticks = 400
+    c.ticks_per_dispatch = 5
+
+    c.env = create(
+        name="code_execution",
+        code_execution=dataclasses.asdict(CodeExecutionConfig()),
+    )
+    c.agent = create(code_execution=dataclasses.asdict(ScriptedAgentConfig()))
+
+    c.model = create(
+        num_layers=3,
+        hidden_size=96,
+        num_heads=4,
+        num_kv_heads=2,
+        head_size=24,
+        mlp_size=256,
+        tied_embeddings=True,
+        dtype="float32",
+        chunk_size=0,  # columns whose logits exist at one time; 0: all (V is small here)
+    )
+
+    c.warm_start = create(
+        num_steps=500,
+        episodes_per_step=64,
+        learning_rate=3e-3,
+    )
+
+    c.rollout = create(
+        num_blocks=1,
+        num_lanes=16,  # groups in flight
+        decode_slots=8,  # of them, how many write a stage per tick
+        group_size=8,
+        num_rows=0,  # snapshot rows; 0: as many as the latencies can need
+        stage_deadline=64,  # ticks until a missing reward counts as absent
+        verdict_deadline=128,
+        temperature=1.0,
+    )
+
+    c.algorithm = create(
+        credit="agentic",  # one of build_algorithm.CREDIT_RULES; its options below
+        divisor="running",  # own (as publicly reported), stage, running, none
+        baseline="mean",  # mean, leave_one_out
+        use_ranks=False,
+        clip_low=0.2,
+        clip_high=0.2,
+        correction_clip_low=0.1,  # of agentic, calibrated, turn_mix: eps_2 <= eps
+        correction_clip_high=0.1,
+        decay=0.98,  # of running moments, per settled group
+        objective="clip",  # clip, dual_clip, cispo, gspo, reinforce
+        dual_clip_ratio=3.0,  # of dual_clip
+        gspo_per_stage=True,  # of gspo; False: per episode
+        aggregation="constant",  # or token_mean, sequence_mean_token_mean, ..._sum
+        anchor="behaviour",  # behaviour, post_immediate, proximal
+        importance_treatment="none",  # none, truncate, mask; of the other two anchors
+        importance_level="token",  # token, stage, episode
+        importance_length_normalised=False,  # of stage and episode
+        importance_low=0.5,  # of mask
+        importance_high=2.0,
+        max_age=64,  # learner steps after which a stage is too old to be trained on
+        immediate=create(fill="carry_forward", skill_fill="zero", skill_weight=1.0),
+        agentic=create(
+            fill="carry_forward",  # carry_forward, zero, reached: of stopped members
+            skill_fill="zero",
+            immediate_weight=1.0,
+            correction_weight=1.0,
+            skill_weight=1.0,
+            skill_as_estimate=False,
+        ),
+        calibrated=create(
+            fill="carry_forward",
+            skill_fill="zero",
+            prior_beta=0.0,
+            prior_groups=4.0,
+            fixed_worth=-1.0,  # in [0, 1]: beta is this and never learnt; -1: learnt
+            by_level=False,
+        ),
+        returns=create(discount=1.0, skill_weight=0.0, fill="zero"),
+        turn_mix=create(outcome_weight=1.0, fill="carry_forward", skill_fill="zero"),
+        state_groups=create(state_weight=1.0, discount=1.0),
+    )
+
+    c.learner = create(
+        learning_rate=3e-4,
+        schedule="constant",  # constant, linear, cosine; counted in ticks
+        warmup_ticks=5,
+        b1=0.9,
+        b2=0.98,
+        weight_decay=0.0,
+        max_grad_norm=1.0,
+        entropy_weight=0.0,
+        kl_weight=0.0,
+        kl_estimator="k2",  # k1, k2, k3 as a loss: k2 has the gradient of the KL
+        num_microbatches=1,
+        update_slots=0,  # rows served per tick and block; 0: as many as can arrive
+        trained_tokens_per_tick=0.0,  # per block; 0: a tick's action columns
+        max_skipped=10,  # non-finite steps in a row that end the run
+    )
+
+    c.evaluation = create(
+        every=20,
+        split="validation",
+        num_problems=512,
+        samples_per_problem=1,
+        pass_at=(),
+        batch_size=256,
+        seed=1000,
+        test_problems=1024,  # of the test split, before and after training
+    )
+    c.checkpoint = create(every=0, keep=2)
+    c.logging = create(tensorboard=False)
+    return c

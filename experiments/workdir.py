@@ -1,0 +1,103 @@
+"""A run's folder: which config it holds, and whether this config may go on in it."""
+
+import json
+import pathlib
+
+from ml_collections import ConfigDict
+
+from experiments.checks import require
+
+#: What may differ when a run goes on.
+MAY_DIFFER = ("num_ticks", "devices", "logging", "checkpoint")
+
+
+def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
+    """Writes ``config.json`` into a new folder, or checks the one that is there.
+
+    Raises:
+      ValueError: the folder holds a run with another config, named field by field, or
+        files that are no run of ours. Nothing is overwritten.
+    """
+    path = workdir / "config.json"
+    text = config.to_json(indent=2, sort_keys=True)
+    if path.exists():
+        theirs = _read(path)
+        different = [
+            f"{name}: {theirs.get(name, 'missing')!r} there, {ours!r} here"
+            for name, ours in _flat(json.loads(text)).items()
+            if theirs.get(name, "missing") != ours and not _may_differ(name)
+        ]
+        require(
+            not different,
+            "workdir",
+            str(workdir),
+            "a new folder, or one with this config; it holds a run with another: "
+            + "; ".join(different),
+        )
+    elif workdir.exists() and any(workdir.iterdir()):
+        raise ValueError(
+            f"workdir={str(workdir)!r} has files but no config.json; choose a new folder"
+        )
+    workdir.mkdir(parents=True, exist_ok=True)
+    write_json(path, json.loads(text))
+
+
+def load_config(workdir: pathlib.Path) -> ConfigDict:
+    """The config of the run in a folder.
+
+    Raises:
+      ValueError: there is none, or it cannot be read.
+    """
+    path = workdir / "config.json"
+    if not path.exists():
+        raise ValueError(f"workdir={str(workdir)!r} has no config.json: no run is there")
+    try:
+        return ConfigDict(json.loads(path.read_text())).lock()
+    except (json.JSONDecodeError, TypeError) as error:
+        raise ValueError(f"{path} is no config that can be read: {error}") from error
+
+
+def finished(workdir: pathlib.Path, num_ticks: int) -> dict | None:
+    """The summary of a run that has reached ``num_ticks``, or None."""
+    path = workdir / "summary.json"
+    summary = json.loads(path.read_text()) if path.exists() else {}
+    return summary if summary.get("ticks", -1) >= num_ticks else None
+
+
+def require_no_metrics(workdir: pathlib.Path) -> None:
+    """Refuses a folder whose run has begun but whose checkpoints are gone."""
+    path = workdir / "metrics.jsonl"
+    if path.exists() and path.stat().st_size:
+        raise ValueError(
+            f"workdir={str(workdir)!r} has metrics but no checkpoint to go on from; "
+            "restore its checkpoints folder, or choose a new workdir"
+        )
+
+
+def write_json(path: pathlib.Path, value) -> None:
+    """Writes a file that is there whole or not at all."""
+    temporary = path.with_name(path.name + ".partial")
+    temporary.write_text(json.dumps(value, indent=2) + "\n")
+    temporary.replace(path)
+
+
+def _read(path):
+    try:
+        return _flat(json.loads(path.read_text()))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path} is no config that can be read: {error}") from error
+
+
+def _flat(tree, prefix=""):
+    """{"a": {"b": 1}} -> {"a.b": 1}."""
+    flat = {}
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            flat |= _flat(value, f"{prefix}{name}.")
+        else:
+            flat[prefix + name] = value
+    return flat
+
+
+def _may_differ(name):
+    return name.split(".")[0] in MAY_DIFFER
