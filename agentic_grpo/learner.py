@@ -70,7 +70,8 @@ class LearnerSettings:
       temperature: of every log-prob; that of sampling.
       entropy_weight: of the entropy bonus on trained tokens.
       kl_weight: of the KL to the reference parameters on trained tokens.
-      kl_loss: (log_probs, reference_log_probs) -> loss [N, T]; ``ops.kl_estimators``.
+      kl_loss: (log_probs, reference_log_probs, mask, behaviour_log_probs=) -> loss
+        [N, T]; ``ops.kl_estimators.kl_loss``.
       num_microbatches: the gradient is accumulated over this many parts of the batch.
     """
 
@@ -124,7 +125,7 @@ def update(
     gradients, count, metrics = _accumulate(state, batch, score, settings)
     gradients, count, metrics = _sum_over((gradients, count, metrics), axis_name)
     gradients = jax.tree.map(lambda g: g / jnp.maximum(count, 1.0), gradients)
-    norm = optax.global_norm(gradients)
+    norm = optax.tree.norm(gradients)
     updates, optimizer_state = optimizer.update(
         gradients, state.optimizer_state, state.params
     )
@@ -132,7 +133,7 @@ def update(
 
     regularised = settings.kl_weight != 0.0 or settings.entropy_weight != 0.0
     trained = metrics["trained_tokens" if regularised else "tokens_with_credit"]
-    finite = jnp.isfinite(norm) & jnp.isfinite(optax.global_norm(params))
+    finite = jnp.isfinite(norm) & jnp.isfinite(optax.tree.norm(params))
     busy = trained.total > 0
     take = busy & finite
 
@@ -223,7 +224,9 @@ def _loss(params, reference_params, batch, score, settings):
             batch.token_mask,
             temperature=settings.temperature,
         )
-        per_token = settings.kl_loss(log_probs, jax.lax.stop_gradient(reference))
+        per_token = settings.kl_loss(
+            log_probs, reference, trained, behaviour_log_probs=batch.behaviour_log_probs
+        )
         total += settings.kl_weight * settings.aggregate(per_token, trained).total
         metrics["kl_to_reference"] = masked_mean(log_probs - reference, trained)
     with_credit = jnp.any(credit.mask & (credit.advantage != 0.0), axis=0)

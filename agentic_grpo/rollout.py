@@ -168,6 +168,7 @@ def advance(
         "groups_started": _count(working & starting),
         "lanes_without_row": _count(starting & ~working),
         "tokens_written": _count(rows.action_mask) - before,
+        "events/scheduled": _num_scheduled(rows, stage, flat_working),
     }
     return table, lanes, metrics
 
@@ -279,6 +280,13 @@ def _move_on(lanes, rows, result, settings, stage, acting, *, tick, row):
         ready_at=rows.ready_at.at[:, -1].set(verdict_ready_at),
     )
     return lanes, rows
+
+
+def _num_scheduled(rows, stage, working):
+    """Events that this tick's stages put on the clock."""
+    of_stage = jnp.take_along_axis(rows.ready_at, stage[:, None], axis=1)[:, 0]
+    scheduled = jnp.stack([of_stage, rows.ready_at[:, -1]], axis=1) != NEVER
+    return _count(scheduled & working[:, None])
 
 
 def _slowest(latency, mask):

@@ -5,7 +5,6 @@ the field, its value and the rule, before anything is compiled or written.
 """
 
 import dataclasses
-import difflib
 import math
 from typing import Any
 
@@ -13,7 +12,6 @@ import jax
 import optax
 from ml_collections import ConfigDict
 
-from agentic_grpo.envs import code_execution
 from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
 from agentic_grpo.rollout import RolloutSettings
@@ -22,19 +20,10 @@ from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
 from agentic_grpo.training.warm_start import WarmStartSettings
 from experiments import build_algorithm
-from experiments.checks import choose, require
+from experiments.build_environment import build_environment
+from experiments.checks import choose, instantiate, require
 
 SCHEMA_VERSION = 1
-
-#: name -> (environment, its config, scripted agent, its config).
-ENVIRONMENTS = {
-    "code_execution": (
-        code_execution.CodeExecution,
-        code_execution.CodeExecutionConfig,
-        code_execution.ScriptedAgent,
-        code_execution.ScriptedAgentConfig,
-    ),
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +37,7 @@ class Experiment:
       loop: when things are due.
       evaluation: the learning curve, on its split.
       test: the evaluation before and after training, on the test split.
-      run_key, warm_start_key, evaluation_key: typed keys; none is derived from another's.
+      run_key, warm_start_key, evaluation_key: typed keys, of independent streams.
     """
 
     program: tick.Program
@@ -74,7 +63,7 @@ def build(config: ConfigDict) -> Experiment:
         config.schema_version,
         f"this version reads schema {SCHEMA_VERSION}",
     )
-    environment, agent = _environment(config)
+    environment, agent = build_environment(config)
     loop = _loop(config)
     evaluation, test = _evaluations(config)
     seed_key = jax.random.key(config.seed)
@@ -91,32 +80,14 @@ def build(config: ConfigDict) -> Experiment:
     )
 
 
-def _environment(config):
-    environment, environment_config, agent, agent_config = choose(
-        "env.name", config.env.name, ENVIRONMENTS
-    )
-    name = config.env.name
-    built = environment(_dataclass(f"env.{name}", environment_config, config.env[name]))
-    return built, agent(
-        built, _dataclass(f"agent.{name}", agent_config, config.agent[name])
-    )
+def state_shapes(experiment: Experiment) -> tick.TrainState:
+    """The state without its numbers: what a checkpoint is restored into."""
+    program = experiment.program
 
+    def state(key):
+        return tick.init(program, program.policy.init(key), key)
 
-def _dataclass(path, cls, fields):
-    """An instance of a config class; its own errors get the path of their field."""
-    try:
-        return cls(**{name: _plain(value) for name, value in fields.items()})
-    except ValueError as error:
-        raise ValueError(f"{path}.{error}") from error
-
-
-def _plain(value):
-    """ConfigDict -> dict and lists -> tuples, so that config classes stay hashable."""
-    if isinstance(value, ConfigDict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return tuple(_plain(item) for item in value)
-    return value
+    return jax.eval_shape(state, experiment.run_key)
 
 
 def _program(config, environment) -> tick.Program:
@@ -125,7 +96,7 @@ def _program(config, environment) -> tick.Program:
     fields = dict(config.model)
     chunk_size = fields.pop("chunk_size")
     model = Transformer(
-        _dataclass(
+        instantiate(
             "model",
             TransformerConfig,
             {**fields, "vocabulary_size": spec.vocabulary_size},
@@ -212,8 +183,8 @@ def _sizes(rollout, learner, spec) -> dict[str, int]:
         "learner.update_slots",
         learner.update_slots,
         f"at least {least_served} per block, the rows that become ready per tick "
-        f"({slots} stages, and a verdict per {spec.layout.num_stages} stages), or 0 for "
-        f"the most that can ({served})",
+        f"({slots} stages, and a verdict per {spec.layout.num_stages} stages), or 0 "
+        f"for the most that can ({served})",
     )
     return dict(
         num_lanes=lanes, decode_slots=slots, num_rows=rows, update_slots=update_slots
@@ -221,7 +192,7 @@ def _sizes(rollout, learner, spec) -> dict[str, int]:
 
 
 def _optimizer(learner) -> optax.GradientTransformation:
-    """AdamW of unit learning rate: the learner multiplies by the schedule of the tick."""
+    """AdamW of unit learning rate: the learner multiplies by that of the tick."""
     for name in ("b1", "b2"):
         require(0 <= learner[name] < 1, f"learner.{name}", learner[name], "in [0, 1)")
     for name in ("weight_decay", "entropy_weight", "kl_weight"):
@@ -287,7 +258,7 @@ def _warm_start(warm_start) -> WarmStartSettings:
         warm_start.learning_rate,
         "above 0",
     )
-    return _dataclass("warm_start", WarmStartSettings, dict(warm_start))
+    return instantiate("warm_start", WarmStartSettings, dict(warm_start))
 
 
 def _loop(config) -> LoopSettings:
@@ -329,6 +300,6 @@ def _evaluations(config) -> tuple[EvaluationSettings, EvaluationSettings]:
     curve = dict(split=e.split, num_problems=e.num_problems, **shared)
     test = dict(split="test", num_problems=e.test_problems, **shared)
     return (
-        _dataclass("evaluation", EvaluationSettings, curve),
-        _dataclass("evaluation", EvaluationSettings, test),
+        instantiate("evaluation", EvaluationSettings, curve),
+        instantiate("evaluation", EvaluationSettings, test),
     )

@@ -35,11 +35,7 @@ AGGREGATIONS = {
     "sequence_mean_token_sum": lambda _: aggregation.sequence_mean_token_sum,
 }
 
-KL_ESTIMATORS = {
-    "k1": kl_estimators.k1,
-    "k2": kl_estimators.k2,
-    "k3": kl_estimators.k3,
-}
+KL_ESTIMATORS = ("k1", "k2", "k3")
 
 
 def credit_rule(algorithm, spec) -> credit.CreditRule:
@@ -61,7 +57,7 @@ def credit_rule(algorithm, spec) -> credit.CreditRule:
             algorithm[name] <= limit,
             f"algorithm.{name}",
             algorithm[name],
-            f"at most algorithm.clip_{side}={limit}: the correction's clip is the tighter",
+            f"at most algorithm.clip_{side}={limit}: corrections are clipped tighter",
         )
     own = dict(algorithm.get(algorithm.credit, {}))
     if algorithm.credit == "calibrated":
@@ -120,7 +116,9 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
     if algorithm.objective == "gspo" and algorithm.gspo_per_stage:
         segments = spec.layout.segment_of_column
         loss = functools.partial(loss, segment_of_column=segments)
-    make_aggregate = choose("algorithm.aggregation", algorithm.aggregation, AGGREGATIONS)
+    make_aggregate = choose(
+        "algorithm.aggregation", algorithm.aggregation, AGGREGATIONS
+    )
     rows = sizes["update_slots"] * config.rollout.group_size
     batch = rows * config.rollout.num_blocks
     require(
@@ -130,6 +128,7 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
         f"a divisor of the {batch} episodes of a step",
     )
     per_tick = learner.trained_tokens_per_tick or _tokens_per_tick(sizes, config, spec)
+    choose("learner.kl_estimator", learner.kl_estimator, dict.fromkeys(KL_ESTIMATORS))
     require(
         per_tick > 0,
         "learner.trained_tokens_per_tick",
@@ -155,7 +154,9 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
         temperature=config.rollout.temperature,
         entropy_weight=learner.entropy_weight,
         kl_weight=learner.kl_weight,
-        kl_loss=choose("learner.kl_estimator", learner.kl_estimator, KL_ESTIMATORS),
+        kl_loss=functools.partial(
+            kl_estimators.kl_loss, estimator=learner.kl_estimator
+        ),
         num_microbatches=learner.num_microbatches,
     )
 

@@ -13,7 +13,7 @@ import sys
 import time
 
 import jax
-from absl import app, flags
+from absl import app, flags, logging
 from ml_collections import config_flags
 
 from agentic_grpo.training import compile_cache, devices, evaluation, tick, warm_start
@@ -21,9 +21,11 @@ from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from agentic_grpo.training.loop import Hooks, NonFiniteError, train
 from agentic_grpo.training.metrics import MetricsWriter, Progress
 from experiments import workdir
-from experiments.build import Experiment, build
+from experiments.build import Experiment, build, state_shapes
 
-CONFIG = config_flags.DEFINE_config_file("config", None, "The experiment's config file.")
+CONFIG = config_flags.DEFINE_config_file(
+    "config", None, "The experiment's config file."
+)
 WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.")
 COMPILE_CACHE = flags.DEFINE_string(
     "compile_cache", None, 'Folder of compiled programs; "off" for none.'
@@ -33,6 +35,8 @@ COMPILE_CACHE = flags.DEFINE_string(
 def main(argv):
     if len(argv) > 1:
         sys.exit(f"error: {argv[1]!r} is no flag; flags look like --config.seed=1")
+    if not flags.FLAGS["verbosity"].present:
+        logging.set_verbosity(logging.WARNING)  # Orbax tells a lot at INFO
     compile_cache.enable(COMPILE_CACHE.value)
     try:
         run(CONFIG.value, pathlib.Path(WORKDIR.value))
@@ -69,7 +73,7 @@ def run(config, folder: pathlib.Path) -> dict | None:
             state, before = _first_state(experiment, test, progress)
             spent = 0.0
         else:
-            state, notes = checkpoints.restore(_shapes(experiment))
+            state, notes = checkpoints.restore(state_shapes(experiment))
             before, spent = notes["before"], notes["seconds"]
             progress.message(f"goes on from tick {int(state.tick)}")
 
@@ -86,7 +90,13 @@ def run(config, folder: pathlib.Path) -> dict | None:
         save(first_tick, state)
         writer.truncate_after(first_tick)
         if first_tick == 0:
-            write(0, {f"eval/{k}": v for k, v in _read(evaluate(state.learner.params)).items()})
+            write(
+                0,
+                {
+                    f"eval/{k}": v
+                    for k, v in evaluation.read(evaluate(state.learner.params)).items()
+                },
+            )
         dispatch, seconds = devices.compile_dispatch(
             experiment.program, state, num_ticks=config.ticks_per_dispatch
         )
@@ -96,7 +106,7 @@ def run(config, folder: pathlib.Path) -> dict | None:
         if not finished:
             progress.message(f"stopped at tick {int(state.tick)}; run again to go on")
             return None
-        after = _read(test(state.learner.params))
+        after = evaluation.read(test(state.learner.params))
         summary = {
             "solve_rate_before": before["solve_rate"],
             "solve_rate_after": after["solve_rate"],
@@ -134,12 +144,6 @@ def _call(compute, key, params):
     return compute(params, key)
 
 
-def _read(metrics) -> dict[str, float]:
-    """Waits for an evaluation: {name: number}."""
-    stacked = jax.tree.map(lambda x: jax.device_get(x)[None], metrics)
-    return tick.summarise(stacked)
-
-
 def _first_state(experiment: Experiment, test, progress):
     """Pre-trains the policy and tests it: (state at tick 0, test metrics)."""
     program, settings = experiment.program, experiment.warm_start
@@ -157,19 +161,17 @@ def _first_state(experiment: Experiment, test, progress):
     carry = warm_start.init(params, settings)
     for done in range(0, settings.num_steps, settings.steps_per_dispatch):
         carry, losses = step(carry, experiment.warm_start_key)
-        progress.warm_start(done + settings.steps_per_dispatch, settings.num_steps, losses)
-    before = _read(test(carry[0]))
-    return tick.init(program, carry[0], experiment.run_key), before
-
-
-def _shapes(experiment: Experiment):
-    """The state without its numbers: what a checkpoint is restored into."""
-    program = experiment.program
-
-    def state(key):
-        return tick.init(program, program.policy.init(key), key)
-
-    return jax.eval_shape(state, experiment.run_key)
+        progress.message(
+            f"warm start: {done + settings.steps_per_dispatch}/{settings.num_steps} "
+            f"steps, {float(losses[-1]):.3f} nats per token"
+        )
+    before = evaluation.read(test(carry[0]))
+    progress.message(
+        f"base model solves {before['solve_rate']:.3f} of the test problems"
+    )
+    # Under jit every leaf gets a buffer of its own, so that all can be donated.
+    first = jax.jit(functools.partial(tick.init, program))
+    return first(carry[0], experiment.run_key), before
 
 
 if __name__ == "__main__":

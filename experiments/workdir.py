@@ -36,7 +36,7 @@ def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
         )
     elif workdir.exists() and any(workdir.iterdir()):
         raise ValueError(
-            f"workdir={str(workdir)!r} has files but no config.json; choose a new folder"
+            f"workdir={str(workdir)!r} has files but no config.json; choose a new one"
         )
     workdir.mkdir(parents=True, exist_ok=True)
     write_json(path, json.loads(text))
@@ -50,7 +50,9 @@ def load_config(workdir: pathlib.Path) -> ConfigDict:
     """
     path = workdir / "config.json"
     if not path.exists():
-        raise ValueError(f"workdir={str(workdir)!r} has no config.json: no run is there")
+        raise ValueError(
+            f"workdir={str(workdir)!r} has no config.json: no run is there"
+        )
     try:
         return ConfigDict(json.loads(path.read_text())).lock()
     except (json.JSONDecodeError, TypeError) as error:

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo import records
-
-_CDF_BLOCK = 64  # entries of a distribution that are summed before they are searched
+from agentic_grpo.models import categorical
+from agentic_grpo.ops.token_log_probs import token_log_probs
 
 
 @records.record
@@ -25,8 +25,8 @@ class Actions:
       mask: bool [N, A]; what was written: a prefix, the end token included.
       log_probs: float32 [N, A]; of the tokens, at the sampling temperature (greedy: at
         temperature 1); 0 outside ``mask``.
-      entropy: float32 [N, A]; of the distribution that each token was drawn from (greedy:
-        at temperature 1); 0 outside ``mask``.
+      entropy: float32 [N, A]; of the distribution that each token was drawn from
+        (greedy: at temperature 1); 0 outside ``mask``.
     """
 
     tokens: jax.Array
@@ -36,7 +36,7 @@ class Actions:
 
 
 def token_positions(token_mask):
-    """Positions count real tokens: bool [N, T] -> int32 [N, T], padding does not count."""
+    """Positions count real tokens only: bool [N, T] -> int32 [N, T]."""
     return jnp.maximum(jnp.cumsum(token_mask, axis=-1, dtype=jnp.int32) - 1, 0)
 
 
@@ -63,24 +63,24 @@ def score(
       token_mask: bool [N, T]; real tokens.
       column_visibility: bool [T, T], ``[q, k]``: may column q attend to column k?
       temperature: float, positive; the logits are divided by it.
-      chunk_size: columns whose logits exist at one time; all of them if None.
+      chunk_size: vocabulary entries whose logits exist at one time; None: chosen so
+        that memory stays bounded.
 
     Returns:
       (log_probs, entropy), float32 [N, T] each.
     """
     _check_columns(tokens, token_mask, column_visibility)
-    if not temperature > 0:
-        raise ValueError(f"temperature={temperature} must be positive to score tokens")
     mask = jnp.asarray(column_visibility)[None] & token_mask[:, None, :]
     hidden = model.hidden(params, tokens, token_positions(token_mask), mask)
+    known = token_mask[:, 1:] & token_mask[:, :-1]
     log_probs, entropy = token_log_probs(
         hidden[:, :-1],
         model.unembedding(params),
         tokens[:, 1:],
         temperature=temperature,
+        mask=known,
         chunk_size=chunk_size,
     )
-    known = token_mask[:, 1:] & token_mask[:, :-1]
     return tuple(
         jnp.pad(jnp.where(known, values, 0.0), ((0, 0), (1, 0)))
         for values in (log_probs, entropy)
@@ -119,10 +119,10 @@ def sample_actions(
       token_mask: bool [N, T]; real tokens.
       visibility: bool [N, T]; columns that the stage being written may attend to.
       marker_column: int32 [N]; the stage's marker, the last real token before it.
-      action_width: int32 [N]; most tokens that a row may write, at most ``max_actions``.
+      action_width: int32 [N]; most tokens a row may write, at most ``max_actions``.
       active: bool [N]; rows that write. The others stay empty.
-      uniforms: float32 [N, A] in [0, 1); ``uniforms[:, j]`` decides the j-th token: the
-        first one whose cumulative probability exceeds it.
+      uniforms: float32 [N, A] in [0, 1); ``uniforms[:, j]`` decides the j-th token:
+        the first one whose cumulative probability exceeds it.
       column_visibility: bool [T, T], static; ``[q, k]``: may column q attend to k?
       max_actions: A, static.
       prefix_width: static; every marker stands before this column.
@@ -135,46 +135,37 @@ def sample_actions(
       ``Actions`` with the columns of the stage after its marker.
     """
     _check_columns(tokens, token_mask, column_visibility)
-    if not 1 <= prefix_width <= tokens.shape[1]:
-        raise ValueError(
-            f"prefix_width={prefix_width} must lie in [1, T], T={tokens.shape[1]}"
-        )
-    if uniforms.shape != (tokens.shape[0], max_actions):
-        raise ValueError(
-            f"uniforms.shape={uniforms.shape} must be (N, max_actions)="
-            f"{(tokens.shape[0], max_actions)}"
-        )
-    if not temperature >= 0:
-        raise ValueError(f"temperature={temperature} must be at least 0")
-
-    uniforms, marker = jnp.asarray(uniforms), marker_column[:, None]
-    hidden, cache, positions = _read_prefix(
-        model, params, tokens, token_mask, column_visibility, prefix_width, max_actions
+    _check_sampling(tokens, uniforms, max_actions, prefix_width, temperature)
+    hidden, cache, prefix, position = _read_prefix(
+        model,
+        params,
+        *(columns[:, :prefix_width] for columns in (tokens, token_mask, visibility)),
+        marker_column,
+        column_visibility[:prefix_width, :prefix_width],
+        room=max_actions,
     )
-    hidden = jnp.take_along_axis(hidden, marker[..., None], axis=1)[:, 0]
-    position = jnp.take_along_axis(positions, marker, axis=1)[:, 0]
-    columns = jnp.arange(prefix_width, dtype=jnp.int32)
-    prefix = (token_mask & visibility)[:, :prefix_width] & (columns[None] <= marker)
-    steps = jnp.arange(max_actions, dtype=jnp.int32)
-    unembedding = model.unembedding(params)
+    unembedding, uniforms = model.unembedding(params), jnp.asarray(uniforms)
+    steps = jnp.arange(max_actions, dtype=jnp.int32)[None]
 
     def write(actions, hidden, step, writing):
-        drawn = _draw(hidden, unembedding, uniforms[:, step], temperature)
-        token, log_prob, entropy = drawn
+        token, log_prob, entropy = categorical.draw_tokens(
+            hidden, unembedding, uniforms[:, step], temperature
+        )
         token = jnp.where(writing, token, pad_token)
-        actions = Actions(
-            tokens=actions.tokens.at[:, step].set(token),
-            mask=actions.mask.at[:, step].set(writing),
-            log_probs=actions.log_probs.at[:, step].set(
-                jnp.where(writing, log_prob, 0.0)
-            ),
-            entropy=actions.entropy.at[:, step].set(jnp.where(writing, entropy, 0.0)),
+        column = Actions(
+            tokens=token,
+            mask=writing,
+            log_probs=jnp.where(writing, log_prob, 0.0),
+            entropy=jnp.where(writing, entropy, 0.0),
+        )
+        actions = jax.tree.map(
+            lambda all, one: all.at[:, step].set(one), actions, column
         )
         return actions, writing & (token != end_token) & (step + 1 < action_width)
 
     def read_and_write(carry):
         step, cache, actions, writing = carry
-        read = jnp.broadcast_to((steps < step)[None], actions.mask.shape)
+        read = jnp.broadcast_to(steps < step, actions.mask.shape)
         hidden, cache = model.extend(
             params,
             cache,
@@ -190,97 +181,49 @@ def sample_actions(
         step, _, _, writing = carry
         return (step < max_actions) & jnp.any(writing)
 
-    actions = Actions(
-        tokens=jnp.full(uniforms.shape, pad_token, jnp.int32),
-        mask=jnp.zeros(uniforms.shape, bool),
-        log_probs=jnp.zeros(uniforms.shape, jnp.float32),
-        entropy=jnp.zeros(uniforms.shape, jnp.float32),
-    )
+    actions = _nothing_written(uniforms.shape, pad_token)
     actions, writing = write(actions, hidden, 0, active & (action_width > 0))
     carry = (jnp.int32(1), cache, actions, writing)
     return jax.lax.while_loop(some_write, read_and_write, carry)[2]
 
 
-def inverse_cdf(probabilities, uniforms):
-    """The first token whose cumulative probability exceeds the uniform.
-
-    Float rounding neither selects a token of probability zero nor falls off the end.
-
-    Args:
-      probabilities: float32 [N, V], not negative, of any positive sum per row.
-      uniforms: float32 [N], in [0, 1).
+def _read_prefix(
+    model, params, tokens, token_mask, visibility, marker_column, seen, *, room
+):
+    """One pass over the prefix, W columns.
 
     Returns:
-      int32 [N].
+      (hidden [N, H] of the marker, the cache with ``room``, bool [N, W] which prefix
+      columns the actions see, int32 [N] the marker's position).
     """
-    rows, size = probabilities.shape
-    blocks = -(-size // _CDF_BLOCK)
-    padding = ((0, 0), (0, blocks * _CDF_BLOCK - size))
-    table = jnp.pad(probabilities, padding).reshape(rows, blocks, _CDF_BLOCK)
-    weights = jnp.sum(table, axis=2)
-    block, rest = _search(weights, uniforms * jnp.sum(weights, axis=1))
-    within = jnp.take_along_axis(table, block[:, None, None], axis=1)[:, 0]
-    return block * _CDF_BLOCK + _search(within, rest)[0]
-
-
-def _search(weights, target):
-    """First entry with ``cumsum > target`` and a weight; and the target less its start.
-
-    A target that rounding pushed to the end or beyond yields the last entry with weight.
-    """
-    cumulative = jnp.cumsum(weights, axis=1)
-    real = weights > 0
-    last = jnp.max(jnp.where(real, cumulative, 0.0), axis=1)
-    target = jnp.minimum(target, jnp.nextafter(last, jnp.zeros_like(last)))
-    index = jnp.argmax(real & (cumulative > target[:, None]), axis=1).astype(jnp.int32)
-    found = index[:, None]
-    start = jnp.take_along_axis(cumulative - weights, found, axis=1)[:, 0]
-    return index, target - start
-
-
-def _draw(hidden, unembedding, uniforms, temperature):
-    """Hidden [N, H] -> token int32, log-prob and entropy float32, [N] each."""
-    logits = jnp.einsum(
-        "nh,vh->nv",
-        hidden,
-        unembedding.astype(hidden.dtype),
-        preferred_element_type=jnp.float32,
-    )
-    logits = logits / (temperature or 1.0)
-    logits = logits - jnp.max(logits, axis=1, keepdims=True)
-    probabilities = jnp.exp(logits)
-    total = jnp.sum(probabilities, axis=1)
-    if temperature:
-        token = inverse_cdf(probabilities, uniforms)
-    else:
-        token = jnp.argmax(logits, axis=1).astype(jnp.int32)
-    log_prob = jnp.take_along_axis(logits, token[:, None], axis=1)[:, 0] - jnp.log(
-        total
-    )
-    entropy = jnp.log(total) - jnp.sum(probabilities * logits, axis=1) / total
-    return token, log_prob, entropy
-
-
-def _read_prefix(
-    model, params, tokens, token_mask, column_visibility, prefix_width, max_actions
-):
-    """Hidden states [N, W, H], a cache with room for the actions, positions [N, W]."""
-    tokens, token_mask = tokens[:, :prefix_width], token_mask[:, :prefix_width]
-    visible = jnp.asarray(column_visibility[:prefix_width, :prefix_width])
-    positions = token_positions(token_mask)
+    positions, marker = token_positions(token_mask), marker_column[:, None]
     hidden, cache = model.prefill(
-        params, tokens, positions, visible[None] & token_mask[:, None, :]
+        params,
+        tokens,
+        positions,
+        jnp.asarray(seen)[None] & token_mask[:, None, :],
+        read_column=marker_column,
+        room=room,
     )
-    room = ((0, 0), (0, max_actions), (0, 0), (0, 0))
-    cache = jax.tree.map(lambda entries: jnp.pad(entries, room), cache)
-    return hidden, cache, positions
+    columns = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
+    prefix = token_mask & visibility & (columns <= marker)
+    return hidden, cache, prefix, jnp.take_along_axis(positions, marker, axis=1)[:, 0]
+
+
+def _nothing_written(shape, pad_token):
+    return Actions(
+        tokens=jnp.full(shape, pad_token, jnp.int32),
+        mask=jnp.zeros(shape, bool),
+        log_probs=jnp.zeros(shape, jnp.float32),
+        entropy=jnp.zeros(shape, jnp.float32),
+    )
 
 
 def _check_columns(tokens, token_mask, column_visibility):
     if tokens.ndim != 2 or token_mask.shape != tokens.shape:
         raise ValueError(
-            f"token_mask.shape={token_mask.shape} must equal tokens.shape={tokens.shape}, "
-            "both [N, T]"
+            f"token_mask.shape={token_mask.shape} must equal "
+            f"tokens.shape={tokens.shape}, both [N, T]"
         )
     if column_visibility.shape != (tokens.shape[1],) * 2:
         raise ValueError(
@@ -289,13 +232,14 @@ def _check_columns(tokens, token_mask, column_visibility):
         )
 
 
-def token_log_probs(hidden, unembedding, targets, *, temperature, chunk_size=None):
-    logits = jnp.einsum(
-        "nth,vh->ntv",
-        hidden,
-        unembedding.astype(hidden.dtype),
-        preferred_element_type=jnp.float32,
-    )
-    log_probs = jax.nn.log_softmax(logits / temperature)
-    entropy = -jnp.sum(jnp.exp(log_probs) * log_probs, axis=-1)
-    return jnp.take_along_axis(log_probs, targets[..., None], axis=-1)[..., 0], entropy
+def _check_sampling(tokens, uniforms, max_actions, prefix_width, temperature):
+    rows, columns = tokens.shape
+    if not 1 <= prefix_width <= columns:
+        raise ValueError(f"prefix_width={prefix_width} must lie in [1, T], T={columns}")
+    if uniforms.shape != (rows, max_actions):
+        raise ValueError(
+            f"uniforms.shape={uniforms.shape} must be (N, max_actions), "
+            f"{(rows, max_actions)}"
+        )
+    if not 0 <= temperature < float("inf"):
+        raise ValueError(f"temperature={temperature} must be at least 0 and finite")

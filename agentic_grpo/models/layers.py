@@ -1,8 +1,9 @@
 """The parts of a Llama-style decoder: rotary attention, gated MLP, block.
 
 Axis letters: **N** rows, **T** columns of queries, **C** columns of keys, **H** hidden
-size, **D** size of a head. Every head of keys and values serves ``num_heads //
-num_kv_heads`` consecutive heads of queries (grouped-query attention, Ainslie et al. 2023).
+size, **Q** heads of queries, **K** heads of keys and values, **D** size of a head. Every
+head of keys and values serves Q // K consecutive heads of queries (grouped-query
+attention, Ainslie et al. 2023).
 """
 
 import jax
@@ -60,46 +61,38 @@ def attend(queries, keys, values, mask):
 
     Args:
       queries: float [N, T, Q, D], Q heads.
-      keys: float [N, C, K, D], K heads, K divides Q.
-      values: float [N, C, K, D].
+      keys: float [N, K, D, C], K heads, K divides Q.
+      values: float [N, K, C, D].
       mask: bool [N or 1, T, C]; which keys a query sees. A query that sees none gets
         finite numbers without meaning, and finite gradients.
 
     Returns:
-      float [N, T, Q * D] of the type of ``values``.
+      float [N, T, Q, D] of the type of ``values``.
     """
     rows, columns, num_heads, head_size = queries.shape
-    num_kv_heads = keys.shape[2]
-    grouped = (rows, columns, num_kv_heads, num_heads // num_kv_heads, head_size)
-    queries = (queries * head_size**-0.5).reshape(grouped)
-    scores = jnp.einsum(
-        "ntkgd,nckd->nkgtc", queries, keys, preferred_element_type=jnp.float32
+    grouped = (rows, keys.shape[1], -1)  # the heads of one group below each other
+    queries = jnp.swapaxes(queries * head_size**-0.5, 1, 2)
+    scores = jnp.matmul(
+        queries.reshape(*grouped, head_size), keys, preferred_element_type=jnp.float32
     )
-    scores = jnp.where(mask[:, None, None], scores, _HIDDEN_SCORE)
-    weights = jax.nn.softmax(scores, axis=-1).astype(values.dtype)
-    mixed = jnp.einsum("nkgtc,nckd->ntkgd", weights, values)
-    return mixed.reshape(rows, columns, num_heads * head_size)
+    scores = scores.reshape(rows, num_heads, columns, -1)
+    weights = jax.nn.softmax(jnp.where(mask[:, None], scores, _HIDDEN_SCORE), axis=-1)
+    weights = weights.astype(values.dtype).reshape(*grouped, values.shape[2])
+    mixed = jnp.matmul(weights, values).reshape(rows, num_heads, columns, head_size)
+    return jnp.swapaxes(mixed, 1, 2)
 
 
-class Projection(nnx.Linear):
+def _projection(fan_in, fan_out, scale, config, rngs):
     """A matrix without bias whose entries start with the variance ``scale / fan_in``."""
-
-    def __init__(self, fan_in, fan_out, *, scale, config, rngs):
-        super().__init__(
-            fan_in,
-            fan_out,
-            use_bias=False,
-            dtype=config.dtype,
-            param_dtype=config.param_dtype,
-            kernel_init=nnx.initializers.variance_scaling(scale, "fan_in", "normal"),
-            rngs=rngs,
-        )
-
-    def __call__(self, inputs):
-        # One matrix product with all leading axes as one: the gradient then contracts
-        # one axis, and XLA need not transpose its operands (a quarter of the time).
-        flat = super().__call__(inputs.reshape(-1, inputs.shape[-1]))
-        return flat.reshape(*inputs.shape[:-1], -1)
+    return nnx.Linear(
+        fan_in,
+        fan_out,
+        use_bias=False,
+        dtype=config.dtype,
+        param_dtype=config.param_dtype,
+        kernel_init=nnx.initializers.variance_scaling(scale, "fan_in", "normal"),
+        rngs=rngs,
+    )
 
 
 def _norm(config, rngs):
@@ -113,46 +106,47 @@ def _norm(config, rngs):
 
 
 class Attention(nnx.Module):
-    """Causal self-attention with one fused matrix for queries, keys and values.
+    """Self-attention with one fused matrix for queries, keys and values.
 
-    The columns of that matrix are ``[all query heads | all key heads | all value heads]``.
+    The columns of that matrix are all query heads, then all key heads, then all value
+    heads.
     """
 
     def __init__(self, config, *, rngs):
         self.config = config
         query_size = config.num_heads * config.head_size
         fused_size = query_size + 2 * config.num_kv_heads * config.head_size
-        hidden_size, residual_scale = config.hidden_size, 0.5 / config.num_layers
-        self.qkv = Projection(
-            hidden_size, fused_size, scale=1.0, config=config, rngs=rngs
-        )
-        self.out = Projection(
-            query_size, hidden_size, scale=residual_scale, config=config, rngs=rngs
+        residual_scale = 0.5 / config.num_layers
+        self.qkv = _projection(config.hidden_size, fused_size, 1.0, config, rngs)
+        self.out = _projection(
+            query_size, config.hidden_size, residual_scale, config, rngs
         )
 
-    def project(self, inputs, angles):
-        """[N, T, H] -> queries [N, T, Q, D], keys and values [N, T, K, D]."""
+    def project(self, stream, angles):
+        """Queries, keys and values, the latter two as they go into a cache.
+
+        Args:
+          stream: float [N * T, H].
+          angles: as from ``rotary_angles`` of positions [N, T].
+
+        Returns:
+          (queries [N, T, Q, D], keys [N, K, D, T], values [N, K, T, D]); the layout of
+          the matrix products in ``attend``, so that a cache is never transposed.
+        """
         config = self.config
-        heads = self.qkv(inputs).reshape(*inputs.shape[:-1], -1, config.head_size)
-        turned = config.num_heads + config.num_kv_heads
-        queries_keys = rotate(heads[..., :turned, :], angles)
-        queries = queries_keys[..., : config.num_heads, :]
-        keys = queries_keys[..., config.num_heads :, :]
-        return queries, keys, heads[..., turned:, :]
+        rows, columns = angles[0].shape[:2]
+        heads = self.qkv(stream).reshape(rows, columns, -1, config.head_size)
+        first_value = config.num_heads + config.num_kv_heads
+        rotated, values = heads[:, :, :first_value], heads[:, :, first_value:]
+        rotated = rotate(rotated, angles)
+        queries = rotated[:, :, : config.num_heads]
+        keys = rotated[:, :, config.num_heads :]
+        return queries, jnp.moveaxis(keys, 1, 3), jnp.swapaxes(values, 1, 2)
 
-    def __call__(self, inputs, angles, mask):
-        """Attends among the columns of ``inputs`` [N, T, H]; also the keys and values."""
-        queries, keys, values = self.project(inputs, angles)
-        return self.out(attend(queries, keys, values, mask)), (keys, values)
-
-    def extend(self, inputs, angles, mask, cache, column):
-        """One new column [N, 1, H], written at ``column`` of the cache [N, C, K, D]."""
-        queries, *new = self.project(inputs, angles)
-        keys, values = (
-            jax.lax.dynamic_update_slice_in_dim(old, entry, column, axis=1)
-            for old, entry in zip(cache, new, strict=True)
-        )
-        return self.out(attend(queries, keys, values, mask)), (keys, values)
+    def __call__(self, queries, keys, values, mask):
+        """[N, T, Q, D] and C keys and values, mask [N or 1, T, C] -> [N * T, H]."""
+        mixed = attend(queries, keys, values, mask)
+        return self.out(mixed.reshape(mixed.shape[0] * mixed.shape[1], -1))
 
 
 class GatedMLP(nnx.Module):
@@ -160,16 +154,12 @@ class GatedMLP(nnx.Module):
 
     def __init__(self, config, *, rngs):
         hidden_size, mlp_size = config.hidden_size, config.mlp_size
-        self.gate_up = Projection(
-            hidden_size, 2 * mlp_size, scale=1.0, config=config, rngs=rngs
-        )
+        self.gate_up = _projection(hidden_size, 2 * mlp_size, 1.0, config, rngs)
         residual_scale = 0.5 / config.num_layers
-        self.down = Projection(
-            mlp_size, hidden_size, scale=residual_scale, config=config, rngs=rngs
-        )
+        self.down = _projection(mlp_size, hidden_size, residual_scale, config, rngs)
 
-    def __call__(self, inputs):
-        gate, up = jnp.split(self.gate_up(inputs), 2, axis=-1)
+    def __call__(self, stream):
+        gate, up = jnp.split(self.gate_up(stream), 2, axis=-1)
         return self.down(jax.nn.silu(gate) * up)
 
 
@@ -182,20 +172,22 @@ class Block(nnx.Module):
         self.mlp_norm = _norm(config, rngs)
         self.mlp = GatedMLP(config, rngs=rngs)
 
-    def __call__(self, inputs, angles, mask):
-        mixed, cache = self.attention(self.attention_norm(inputs), angles, mask)
-        inputs = inputs + mixed
-        return inputs + self.mlp(self.mlp_norm(inputs)), cache
+    def project(self, stream, angles):
+        """The first half: queries, keys and values of the normed stream."""
+        return self.attention.project(self.attention_norm(stream), angles)
 
-    def extend(self, inputs, angles, mask, cache, column):
-        normed = self.attention_norm(inputs)
-        mixed, cache = self.attention.extend(normed, angles, mask, cache, column)
-        inputs = inputs + mixed
-        return inputs + self.mlp(self.mlp_norm(inputs)), cache
+    def finish(self, stream, queries, keys, values, mask):
+        """The second half: attend to these keys and values, then the MLP."""
+        stream = stream + self.attention(queries, keys, values, mask)
+        return stream + self.mlp(self.mlp_norm(stream))
 
 
 class Decoder(nnx.Module):
-    """Embedding, blocks, final norm; and the matrix that reads out tokens."""
+    """Embedding, blocks, final norm; and the matrix that reads out tokens.
+
+    The residual stream is flat, [N * T, H]: the gradient of a projection then contracts
+    one axis, and XLA need not transpose its operands (a third of the time on a CPU).
+    """
 
     def __init__(self, config, *, rngs):
         self.config = config
@@ -209,30 +201,70 @@ class Decoder(nnx.Module):
         if not config.tied_embeddings:
             self.unembedding = nnx.Param(draw(rngs.params(), shape, config.param_dtype))
 
-    def _start(self, tokens, positions):
-        config = self.config
-        inputs = jnp.take(self.embedding[...], tokens, axis=0, mode="clip")
-        angles = rotary_angles(
-            positions, head_size=config.head_size, theta=config.rope_theta
-        )
-        return inputs.astype(config.dtype), angles
+    def __call__(self, tokens, positions, mask, read_column=None):
+        """Reads all columns at once.
 
-    def __call__(self, tokens, positions, mask):
-        """[N, T] each, mask [N or 1, T, T] -> hidden [N, T, H], caches per layer."""
-        hidden, angles = self._start(tokens, positions)
-        caches = []
-        for i in range(self.config.num_layers):
-            hidden, cache = self.blocks[str(i)](hidden, angles, mask)
-            caches.append(cache)
-        return self.final_norm(hidden), tuple(caches)
+        Args:
+          tokens: int32 [N, T].
+          positions: int32 [N, T].
+          mask: bool [N or 1, T, T].
+          read_column: int32 [N], or None; finish only this column of each row.
 
-    def extend(self, tokens, positions, mask, caches, column):
-        """One new column [N, 1]; mask [N, 1, C] -> hidden [N, 1, H], caches."""
-        hidden, angles = self._start(tokens, positions)
+        Returns:
+          (hidden [N, T, H], or [N, H] of ``read_column``; the cache, per layer
+          (keys [N, K, D, T], values [N, K, T, D])).
+        """
+        stream, angles = self._start(tokens, positions)
+        cache = []
+        for layer in range(self.config.num_layers):
+            block = self.blocks[str(layer)]
+            queries, keys, values = block.project(stream, angles)
+            cache.append((keys, values))
+            if layer + 1 == self.config.num_layers and read_column is not None:
+                stream = _pick(stream.reshape(*tokens.shape, -1), read_column)[:, 0]
+                queries = _pick(queries, read_column)
+                mask = _pick(
+                    jnp.broadcast_to(mask, keys.shape[:1] + mask.shape[1:]), read_column
+                )
+            stream = block.finish(stream, queries, keys, values, mask)
+        shape = tokens.shape if read_column is None else tokens.shape[:1]
+        return self.final_norm(stream).reshape(*shape, -1), tuple(cache)
+
+    def extend(self, tokens, positions, mask, cache, column):
+        """Reads one token per row, [N, 1], after what is in the cache.
+
+        Args:
+          tokens: int32 [N, 1].
+          positions: int32 [N, 1].
+          mask: bool [N, 1, C].
+          cache: per layer (keys [N, K, D, C], values [N, K, C, D]).
+          column: int32 []; the column of the cache to write, one for all rows: that is a
+            copy of a slice, where a column per row would be a scatter.
+
+        Returns:
+          (hidden [N, H], the cache).
+        """
+        stream, angles = self._start(tokens, positions)
         extended = []
-        for i, cache in enumerate(caches):
-            hidden, cache = self.blocks[str(i)].extend(
-                hidden, angles, mask, cache, column
-            )
-            extended.append(cache)
-        return self.final_norm(hidden), tuple(extended)
+        for layer, (keys, values) in enumerate(cache):
+            block = self.blocks[str(layer)]
+            queries, key, value = block.project(stream, angles)
+            keys = jax.lax.dynamic_update_slice_in_dim(keys, key, column, axis=3)
+            values = jax.lax.dynamic_update_slice_in_dim(values, value, column, axis=2)
+            extended.append((keys, values))
+            stream = block.finish(stream, queries, keys, values, mask)
+        return self.final_norm(stream), tuple(extended)
+
+    def _start(self, tokens, positions):
+        """The stream [N * T, H] before the first block, and the rotary angles."""
+        config = self.config
+        stream = jnp.take(self.embedding[...], tokens.reshape(-1), axis=0, mode="clip")
+        size, theta = config.head_size, config.rope_theta
+        angles = rotary_angles(positions, head_size=size, theta=theta)
+        return stream.astype(config.dtype), angles
+
+
+def _pick(values, column):
+    """[N, T, ...] and a column per row [N] -> [N, 1, ...]."""
+    index = jnp.expand_dims(column, tuple(range(1, values.ndim)))
+    return jnp.take_along_axis(values, index, axis=1)

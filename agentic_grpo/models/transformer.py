@@ -5,7 +5,7 @@ biases. Flax NNX builds the modules; outside there are only nested dicts of arra
 pure functions of them, so that any optimizer, checkpoint or transformation applies.
 
 Axis letters: **N** rows, **T** token columns, **C** columns of a cache, **H** hidden
-size, **V** vocabulary.
+size, **V** vocabulary, **K** heads of keys and values, **D** their size.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from flax import nnx
 from agentic_grpo.models import layers
 
 Params = dict  # nested, string keys, arrays as leaves
-Cache = tuple  # per layer: (keys, values), each [N, C, num_kv_heads, head_size]
+Cache = tuple  # per layer: (keys [N, K, D, C], values [N, K, C, D])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,8 @@ class TransformerConfig:
                 raise ValueError(f"{name}={value!r} must be an integer of at least 1")
         if self.num_heads % self.num_kv_heads:
             raise ValueError(
-                f"num_kv_heads={self.num_kv_heads} must divide num_heads={self.num_heads}"
+                f"num_kv_heads={self.num_kv_heads} must divide "
+                f"num_heads={self.num_heads}"
             )
         if self.head_size % 2:
             raise ValueError(f"head_size={self.head_size} must be even for RoPE")
@@ -91,7 +92,10 @@ class TransformerConfig:
 @functools.lru_cache
 def _graph(config):
     """The modules' structure without any array; the same for every parameter tree."""
-    build = lambda: layers.Decoder(config, rngs=nnx.Rngs(params=jax.random.key(0)))  # noqa: E731
+
+    def build():
+        return layers.Decoder(config, rngs=nnx.Rngs(params=jax.random.key(0)))
+
     return nnx.graphdef(nnx.eval_shape(build))
 
 
@@ -102,7 +106,7 @@ class Transformer:
     config: TransformerConfig
 
     def init(self, key: jax.Array) -> Params:
-        """Draws parameters from a typed key. Residual outputs start smaller with depth."""
+        """Draws parameters from a typed key; deeper models start with smaller blocks."""
         module = layers.Decoder(self.config, rngs=nnx.Rngs(params=key))
         return nnx.to_pure_dict(nnx.state(module))
 
@@ -125,20 +129,39 @@ class Transformer:
         """The matrix [V, H] whose product with a hidden state gives the logits."""
         return params["embedding" if self.config.tied_embeddings else "unembedding"]
 
-    def prefill(self, params, tokens, positions, attention_mask):
-        """As ``hidden``, and the cache of keys and values.
+    def prefill(
+        self, params, tokens, positions, attention_mask, *, read_column=None, room=0
+    ):
+        """As ``hidden``, and a cache of keys and values for ``extend``.
+
+        Args:
+          params, tokens, positions, attention_mask: as in ``hidden``.
+          read_column: int32 [N], or None; the only column whose hidden state is wanted.
+            It spares the others most of the last block.
+          room: static; empty columns to append to the cache.
 
         Returns:
-          (hidden float [N, T, H], cache per layer (keys, values) [N, T, K, D]).
+          (hidden float [N, T, H], or [N, H] with ``read_column``; the cache, of
+          C = T + room columns).
         """
-        return self._bind(params)(tokens, positions, attention_mask)
+        hidden, cache = self._bind(params)(
+            tokens, positions, attention_mask, read_column
+        )
+        whole = ((0, 0), (0, 0))
+        return hidden, tuple(
+            (
+                jnp.pad(keys, (*whole, (0, 0), (0, room))),
+                jnp.pad(values, (*whole, (0, room), (0, 0))),
+            )
+            for keys, values in cache
+        )
 
     def extend(self, params, cache, tokens, positions, column, attention_mask):
         """Reads one more token per row and writes its keys and values into the cache.
 
         Args:
           params: as from ``init``.
-          cache: per layer (keys, values), each [N, C, K, D].
+          cache: per layer (keys [N, K, D, C], values [N, K, C, D]).
           tokens: int32 [N].
           positions: int32 [N].
           column: int32 []; the column of the cache to write, one for all rows.
@@ -147,10 +170,9 @@ class Transformer:
         Returns:
           (hidden float [N, H], the cache with ``column`` written).
         """
-        hidden, cache = self._bind(params).extend(
+        return self._bind(params).extend(
             tokens[:, None], positions[:, None], attention_mask[:, None], cache, column
         )
-        return hidden[:, 0], cache
 
     def _bind(self, params) -> layers.Decoder:
         return nnx.merge(_graph(self.config), params)

@@ -41,7 +41,7 @@ def constant_divisor(tokens_per_sequence: float) -> Aggregation:
 
 
 def token_mean(losses, mask) -> Mean:
-    """Σ loss / Σ tokens: DAPO (arXiv 2503.14476), TRL ``dapo``. Long rows weigh more."""
+    """Σ loss / Σ tokens, so long rows weigh more: DAPO (arXiv 2503.14476)."""
     return masked_mean(losses, mask)
 
 

@@ -114,7 +114,7 @@ def learn(state: CreditState, events, *, decay, values=None, axis_name=None):
     Args:
       state: what is known so far.
       events: ``StageEvents`` of U groups.
-      decay: float in (0, 1]; what is left of a group's weight after one more group.
+      decay: float in (0, 1); what is left of a group's weight after one more group.
       values: float [U, G]; what advantages are taken of at the verdict; the verdicts
         themselves by default.
       axis_name: of the devices that hold other groups.
@@ -129,7 +129,7 @@ def learn(state: CreditState, events, *, decay, values=None, axis_name=None):
     with_spread = settled & (jnp.sum(events.verdict_mask, axis=1) >= 2)
     product, square, known = jax.vmap(group_moments)(events)
     num_levels = state.groups.shape[1]
-    level = events.level if num_levels > 1 else jnp.zeros_like(events.level)
+    level = jnp.clip(events.level, 0, num_levels - 1)
     of_level = level[:, None] == jnp.arange(num_levels, dtype=level.dtype)[None, :]
     cells = (settled[:, None] & known)[:, :, None] & of_level[:, None, :]  # [U, S, L]
 

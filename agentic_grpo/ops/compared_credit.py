@@ -231,7 +231,7 @@ def paid_by_verdict(events: StageEvents, advantage, silent, clip) -> StageCredit
         clip_low=jnp.full_like(both, clip.low, dtype=advantage.dtype),
         clip_high=jnp.full_like(both, clip.high, dtype=advantage.dtype),
         spent=events.spent,
-        paid=events.paid | (events.ready[-1] & events.acted),
+        paid=events.paid,
         divisor=events.divisor,
         silent=jnp.stack([jnp.zeros_like(silent), silent]),
     )

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo.ops import calibration
-from agentic_grpo.ops.calibration import PRIOR
+from agentic_grpo.ops.calibration import PRIOR, Prior
 from agentic_grpo.ops.compared_credit import returns, state_groups, turn_mix
 from agentic_grpo.ops.credit_rule import (
     DECAY,
@@ -26,6 +26,7 @@ from agentic_grpo.ops.two_phase import CLIP, CORRECTION_CLIP, Clip, Plan
 __all__ = [
     "Clip",
     "CreditRule",
+    "Prior",
     "agentic",
     "calibrated",
     "immediate",

@@ -55,7 +55,7 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
       plan: static.
       worth: float [S], or a function from ``CreditState`` to float [S, L]; multiplies
         the immediate advantage.
-      decay: forgetting per settled group, in (0, 1].
+      decay: forgetting per settled group, in (0, 1).
       num_levels: L of the state.
     """
     check_decay(decay)
@@ -111,7 +111,7 @@ def verdict_rule(of_group, num_stages: int, *, decay) -> CreditRule:
     Args:
       of_group: (events of one group, sigma []) -> ``StageCredit``.
       num_stages: S.
-      decay: forgetting of sigma_N per settled group, in (0, 1].
+      decay: forgetting of sigma_N per settled group, in (0, 1).
     """
     check_decay(decay)
 
@@ -150,9 +150,9 @@ def kinds_of_stages(is_estimate, is_skill) -> tuple[np.ndarray, np.ndarray]:
 
 
 def check_decay(decay: float) -> None:
-    """Raises a ValueError unless 0 < decay <= 1."""
-    if not 0.0 < decay <= 1.0:
-        raise ValueError(f"decay={decay} must lie in (0, 1]")
+    """Raises a ValueError unless 0 < decay < 1."""
+    if not 0.0 < decay < 1.0:
+        raise ValueError(f"decay={decay} must lie in (0, 1)")
 
 
 def write_on_tokens(

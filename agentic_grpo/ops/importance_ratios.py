@@ -25,7 +25,7 @@ from agentic_grpo.ops.stage_returns import on_token_columns
 MAX_LOG_RATIO = 20.0
 
 LEVELS = ("token", "stage", "episode")
-TREATMENTS = ("none", "truncate", "mask")
+TREATMENTS = ("none", "truncate", "mask", "keep")
 ANCHORS = ("behaviour", "post_immediate", "proximal")
 
 
@@ -118,17 +118,18 @@ def importance_weights(
 ) -> jax.Array:
     """Detached weights pi / mu, for a loss that is not itself a function of the ratio.
 
-    Do not use them on top of a clipped ratio to the same behaviour policy: the sample
-    would be weighted twice. Truncation is biased towards the behaviour policy (V-trace,
-    TIS); the two-sided mask (IcePop) drops what lies outside the band altogether.
+    Do not put them on top of a ratio to the same behaviour policy: the sample would be
+    weighted twice (``keep`` may be put there, it only drops). Truncation (V-trace, TIS)
+    is biased towards the behaviour policy; the two-sided mask (IcePop) drops what lies
+    outside the band altogether.
 
     Args:
       log_probs: float [..., T]; of today's policy.
       behaviour_log_probs: float [..., T]; recorded at sampling.
       mask: bool [..., T].
       level: "token", "stage" or "episode".
-      treatment: "none", "truncate" (min(w, high)) or "mask" (w if low <= w <= high,
-        else 0).
+      treatment: "none", "truncate" (min(w, high)), "mask" (w if low <= w <= high, else
+        0) or "keep" (1 if low <= w <= high, else 0).
       low: of the band.
       high: cap, or top of the band.
       length_normalised: geometric mean instead of product, for stage and episode.
@@ -143,7 +144,7 @@ def importance_weights(
         raise ValueError(f"low={low}, high={high} must have 0 <= low <= high")
     if (level == "stage") != (segment_of_column is not None):
         raise ValueError(
-            f"level={level!r}: segment_of_column must be given for 'stage', and only then"
+            f"level={level!r}: segment_of_column is for 'stage', and 'stage' needs it"
         )
     arguments = log_probs, behaviour_log_probs, mask
     if level == "token":
@@ -153,8 +154,10 @@ def importance_weights(
         weights = over_tokens(*arguments, segment_of_column=segment_of_column)
     if treatment == "truncate":
         weights = jnp.minimum(weights, high)
-    elif treatment == "mask":
-        weights = masked(weights, (weights >= low) & (weights <= high))
+    elif treatment in ("mask", "keep"):
+        inside = (weights >= low) & (weights <= high)
+        kept = weights if treatment == "mask" else jnp.ones_like(weights)
+        weights = masked(kept, inside)
     return jax.lax.stop_gradient(masked(weights, mask))
 
 
@@ -188,17 +191,22 @@ class Anchored(NamedTuple):
 
 
 def anchored(
-    log_probs, behaviour_log_probs, mask, *, anchor, max_weight, post_immediate=None
+    log_probs,
+    behaviour_log_probs,
+    mask,
+    *,
+    anchor="behaviour",
+    post_immediate=None,
+    weigh=None,
 ) -> Anchored:
     """The three anchors of the ratio, with the weight that makes each one importance.
 
     * ``behaviour``: log-probs at sampling, weight 1. The clip refuses further moves
       outward and admits moves back at full size.
-    * ``post_immediate``: log-probs right after the immediate update; weight
-      min(pi_post / mu, max_weight).
-    * ``proximal``: today's log-probs, detached; weight min(pi / mu, max_weight)
-      (decoupled PPO, arXiv 2110.00641). The ratio is exactly 1, so with one step per
-      tick the clip is idle.
+    * ``post_immediate``: log-probs right after the immediate update, weight
+      pi_post / mu.
+    * ``proximal``: today's log-probs, detached, weight pi / mu (decoupled PPO, arXiv
+      2110.00641). The ratio is exactly 1, so with one step per tick the clip is idle.
 
     Untruncated, weight times ratio is pi / mu for all three.
 
@@ -207,21 +215,26 @@ def anchored(
       behaviour_log_probs: float [..., T].
       mask: bool [..., T].
       anchor: one of the three.
-      max_weight: float > 0.
       post_immediate: float [..., T]; for that anchor, and only for it.
+      weigh: (anchor log-probs, behaviour log-probs, mask) -> weights; by default
+        ``importance_weights`` truncated at 2 per token. With the behaviour anchor it
+        gets today's log-probs instead, and none means 1.
     """
     check_choice("anchor", anchor, ANCHORS)
     if (anchor == "post_immediate") != (post_immediate is not None):
         raise ValueError(
-            f"anchor={anchor!r}: post_immediate must be given for 'post_immediate', and "
-            "only then"
+            f"anchor={anchor!r}: post_immediate is for the anchor of that name, which "
+            "needs it"
         )
+    log_probs = jax.lax.stop_gradient(log_probs)
+    behaviour_log_probs = jax.lax.stop_gradient(behaviour_log_probs)
     if anchor == "behaviour":
-        detached = jax.lax.stop_gradient(behaviour_log_probs)
-        return Anchored(detached, masked(jnp.ones_like(detached), mask))
+        if weigh is None:
+            weights = masked(jnp.ones_like(log_probs), mask)
+        else:
+            weights = weigh(log_probs, behaviour_log_probs, mask)
+        return Anchored(behaviour_log_probs, weights)
     reference = log_probs if anchor == "proximal" else post_immediate
     reference = jax.lax.stop_gradient(reference)
-    weights = importance_weights(
-        reference, behaviour_log_probs, mask, treatment="truncate", high=max_weight
-    )
-    return Anchored(reference, weights)
+    weigh = importance_weights if weigh is None else weigh
+    return Anchored(reference, weigh(reference, behaviour_log_probs, mask))

@@ -44,9 +44,8 @@ def is_clipped(ratios, credit: TokenCredit) -> jax.Array:
 
     There, and only there, PPO's clip takes the gradient away; a push back passes.
     """
-    advantage = jax.lax.stop_gradient(credit.advantage)
-    above = (advantage > 0.0) & (ratios > 1.0 + credit.clip_high)
-    below = (advantage < 0.0) & (ratios < 1.0 - credit.clip_low)
+    above = (credit.advantage > 0.0) & (ratios > 1.0 + credit.clip_high)
+    below = (credit.advantage < 0.0) & (ratios < 1.0 - credit.clip_low)
     return (above | below) & credit.mask
 
 
@@ -79,7 +78,7 @@ def gspo_loss(
     """PPO's clip on the geometric mean ratio of an episode, or of each stage.
 
     GSPO in its token form (arXiv 2507.18071): the value is the sequence's ratio s, the
-    gradient s ∇log pi of each token. Aggregate with sequence means for the paper's form.
+    gradient s ∇log pi of each token. The paper aggregates with sequence means.
 
     Args:
       log_probs: float [..., T].

@@ -32,16 +32,16 @@ def token_log_probs(
 ):
     """log softmax(hidden @ unembeddingᵀ / temperature) of the targets, and its entropy.
 
-    log pi_t = z_t[y_t] - log Σ_v exp z_t[v],  H_t = log Σ_v exp z_t[v] - Σ_v pi_v z_t[v]
-    with z = hidden @ unembeddingᵀ / temperature, accumulated in float32 from any float
-    inputs. The same temperature belongs into sampling, snapshot, reference and here.
-    Gradients reach ``hidden`` and ``unembedding`` (also when it is the embedding, tied)
-    and are exact; ``temperature`` gets none.
+    With z = hidden @ unembeddingᵀ / temperature, accumulated in float32 from any float
+    inputs: log pi_t = z_t[y_t] - log Σ_v exp z_t[v] and H_t = log Σ_v exp z_t[v] -
+    Σ_v pi_t[v] z_t[v]. The same temperature belongs into sampling, the snapshot, the
+    reference and here. Gradients reach ``hidden`` and ``unembedding`` (which may be the
+    embedding itself, tied) and are exact; ``temperature`` gets none.
 
     Args:
       hidden: float [..., T, H]; the state that predicts each target.
       unembedding: float [V, H].
-      targets: int [..., T]; read modulo nothing: an id outside [0, V) has logit 0.
+      targets: int [..., T]; an id outside [0, V) reads as a logit of 0.
       temperature: float > 0.
       mask: bool [..., T]; hidden states outside it are read as 0, so that NaN on
         padding reaches no value and no gradient. None: all are real.
@@ -53,6 +53,7 @@ def token_log_probs(
     Returns:
       (log_probs float32 [..., T], entropy float32 [..., T] or None).
     """
+    hidden, unembedding, targets = map(jnp.asarray, (hidden, unembedding, targets))
     chex.assert_rank(unembedding, 2)
     chex.assert_equal_shape_suffix([hidden, unembedding], 1)
     chex.assert_equal(hidden.shape[:-1], targets.shape)

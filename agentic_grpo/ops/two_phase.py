@@ -110,9 +110,9 @@ def two_phase_credit(events: StageEvents, sigma, worth, plan: Plan) -> StageCred
       plan: static.
 
     Returns:
-      ``StageCredit``. After the verdict nothing is outstanding (``spent`` is 0 unless
-      the stage was too old to be corrected) and every stage counts as paid, so that a
-      stage reward which comes later than the verdict finds nothing to pay.
+      ``StageCredit``. After the verdict nothing is outstanding: ``spent`` is 0 unless
+      the stage was too old to be corrected. An estimate that comes after the verdict
+      is not paid any more; what is kept still is.
     """
     advantage, mask, silent, divisor = _immediate(events, sigma, worth, plan)
     taken_back = jnp.asarray(plan.taken_back)[None, :]
@@ -137,7 +137,7 @@ def two_phase_credit(events: StageEvents, sigma, worth, plan: Plan) -> StageCred
         clip_low=clip_low,
         clip_high=clip_high,
         spent=jnp.where(due_mask, 0.0, spent),
-        paid=paid | (events.ready[-1] & events.acted),
+        paid=paid,
         divisor=divisor,
         silent=jnp.stack([silent, due_silent & jnp.any(due_mask, axis=0)]),
     )
@@ -145,11 +145,12 @@ def two_phase_credit(events: StageEvents, sigma, worth, plan: Plan) -> StageCred
 
 def _immediate(events, sigma, worth, plan):
     """(advantage [G, S], mask [G, S], silent [S], divisor [S])."""
-    mask = (
-        (events.acted & events.reward_mask & ~events.paid)
-        & (events.ready[:-1] & events.fresh)[None, :]
-        & jnp.asarray(plan.rewarded)[None, :]
+    payable = jnp.asarray(plan.rewarded) & ~(
+        jnp.asarray(plan.taken_back) & events.settled
     )
+    mask = (events.acted & events.reward_mask & ~events.paid) & (
+        events.ready[:-1] & events.fresh & payable
+    )[None, :]
     if not plan.rewarded.any():
         nothing = jnp.zeros_like(events.ready[:-1])
         return masked(events.spent, mask), mask, nothing, events.divisor

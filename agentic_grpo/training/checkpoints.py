@@ -139,16 +139,6 @@ class Checkpoints:
             "in another one."
         )
 
-    def read_metadata(self, step: int | None = None) -> dict:
-        """The metadata alone, to build a target from: of a step, or of the newest."""
-        candidates = self._candidates(step)
-        for candidate in candidates[:-1]:
-            try:
-                return checkpoint_record.public(self._read_record(candidate))
-            except _DamagedError as error:
-                logging.warning("%s", error)
-        return checkpoint_record.public(self._read_record(candidates[-1]))
-
     def steps(self) -> list[int]:
         """The steps that are here, oldest first; without those known to be damaged."""
         manager = self._open()

@@ -1,8 +1,8 @@
 """Solve rate, pass@k and stage rewards on held-out problems.
 
 Evaluation has its own key and its own settings; it reads parameters and nothing else of
-a run. The same key draws the same problems and the same uniforms every time, so that two
-evaluations differ by their parameters only.
+a run. The same key draws the same problems and the same uniforms every time, so that
+two evaluations differ by their parameters only.
 """
 
 import dataclasses
@@ -83,6 +83,20 @@ def evaluate(policy, params, environment, key, settings: EvaluationSettings):
     return jax.tree.map(lambda x: jnp.sum(x, axis=0), means) | {
         "log_prob_gap": jnp.max(gaps)
     }
+
+
+def read(metrics) -> dict[str, float]:
+    """Waits for an evaluation: {name: number}, without the rates of what did not occur.
+
+    A level that no problem had has no solve rate: it is left out, not reported as 0.
+    """
+    numbers = {}
+    for name, value in jax.device_get(metrics).items():
+        if not isinstance(value, Mean):
+            numbers[name] = float(value)
+        elif value.count > 0:
+            numbers[name] = float(value.total / value.count)
+    return numbers
 
 
 def measure(rows, spec, pass_at=()) -> dict[str, Mean]:

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from agentic_grpo.training import evaluation
 from agentic_grpo.training import tick as tick_module
 
 
@@ -81,12 +82,12 @@ def train(state, settings: LoopSettings, hooks: Hooks):
             with jax.transfer_guard("disallow"):
                 state, metrics = hooks.dispatch(state)
             tick += settings.ticks_per_dispatch
-            evaluation = {}
+            rates = {}
             if _due(tick, settings.evaluate_every) or tick == settings.num_ticks:
-                evaluation = hooks.evaluate(state.learner.params)
+                rates = hooks.evaluate(state.learner.params)
             if unread is not None:
                 _read(unread, settings, hooks)
-            unread = tick, metrics, evaluation, started
+            unread = tick, metrics, rates, started
             if _due(tick, settings.checkpoint_every):
                 _read(unread, settings, hooks)
                 unread = None
@@ -105,29 +106,24 @@ def _due(tick, every):
 
 def _read(unread, settings, hooks):
     """Waits for one dispatch, writes its line, and stops a run that has gone wrong."""
-    tick, metrics, evaluation, started = unread
-    metrics, evaluation = jax.device_get((metrics, evaluation))
+    tick, metrics, rates, started = unread
+    metrics, rates = jax.device_get(metrics), evaluation.read(rates)
     seconds = time.perf_counter() - started
     skipped = int(np.asarray(metrics.pop("skipped_in_a_row"))[-1])
     values = tick_module.summarise(metrics)
-    values |= {
-        f"eval/{name}": value
-        for name, value in tick_module.summarise(
-            jax.tree.map(lambda x: np.asarray(x)[None], evaluation)
-        ).items()
-    }
+    values |= {f"eval/{name}": rate for name, rate in rates.items()}
     values["time/seconds"] = seconds
     values["time/ticks_per_second"] = settings.ticks_per_dispatch / seconds
     hooks.write(tick, values)
     if skipped >= settings.max_skipped:
         raise NonFiniteError(
-            f"{skipped} steps in a row up to tick {tick} had a loss or gradient that was "
-            f"not finite (learner.max_skipped={settings.max_skipped}); parameters are as "
-            "before the first of them"
+            f"{skipped} steps in a row up to tick {tick} had a loss or gradient that "
+            f"was not finite (learner.max_skipped={settings.max_skipped}); parameters "
+            "are as before the first of them"
         )
 
 
-class stop_on_sigterm:  # noqa: N801 - reads as a function in the with statement
+class stop_on_sigterm:
     """Within the block SIGTERM sets an event instead of ending the process."""
 
     def __enter__(self):

@@ -58,8 +58,8 @@ def make_objective(
     check_choice("anchor", anchor, ANCHORS)
     if anchor == "behaviour" and treatment != "none":
         raise ValueError(
-            f"importance_treatment={treatment!r} must be 'none' with anchor='behaviour': "
-            "its ratio is the importance ratio already"
+            f"importance_treatment={treatment!r} must be 'none' with "
+            "anchor='behaviour': its ratio is the importance ratio already"
         )
     weigh = functools.partial(
         importance_weights,

@@ -6,12 +6,10 @@ value has one home: here, or, for the environment, in its own config class.
   python -m experiments.train --config=experiments/configs/default.py --workdir=runs/x
 """
 
-import dataclasses
-
 from ml_collections import ConfigDict
 from ml_collections.config_dict import create
 
-from agentic_grpo.envs.code_execution import CodeExecutionConfig, ScriptedAgentConfig
+from experiments.build_environment import code_execution_fields
 
 
 def get_config() -> ConfigDict:
@@ -23,9 +21,15 @@ def get_config() -> ConfigDict:
 
     c.env = create(
         name="code_execution",
-        code_execution=dataclasses.asdict(CodeExecutionConfig()),
+        code_execution=create(**code_execution_fields()),
     )
-    c.agent = create(code_execution=dataclasses.asdict(ScriptedAgentConfig()))
+    c.agent = create(  # writes the episodes of the warm start
+        code_execution=create(
+            efficient_share=0.05,  # of its programs; the rest are brute force
+            repair_share=-1.0,  # of slow programs mended in debug; -1: the same
+            competence=(),  # pairs (stage, probability); 1 where not named
+        )
+    )
 
     c.model = create(
         num_layers=3,
@@ -36,13 +40,14 @@ def get_config() -> ConfigDict:
         mlp_size=256,
         tied_embeddings=True,
         dtype="float32",
-        chunk_size=0,  # columns whose logits exist at one time; 0: all (V is small here)
+        chunk_size=0,  # columns whose logits exist at one time; 0: all
     )
 
     c.warm_start = create(
         num_steps=500,
         episodes_per_step=64,
         learning_rate=3e-3,
+        steps_per_dispatch=25,
     )
 
     c.rollout = create(

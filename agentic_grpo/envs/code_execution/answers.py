@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo.envs.code_execution import (
+    columns,
     feedback,
     hypothesis,
     own_tests,
@@ -50,7 +51,9 @@ def answer(
     told = _program_feedback(setting, state, members, stage, executed, width)
     if "hypothesis" in config.stages:
         here = setting.at(stage, "hypothesis")
-        answers = hypothesis.case_answers(setting.table, state.problem, config.num_cases)
+        answers = hypothesis.case_answers(
+            setting.table, state.problem, config.num_cases
+        )
         findings = hypothesis.check(text, answers, width)
         reward = jnp.where(here, findings.reward, reward)
         told = _choose(here, findings.observation, told)
@@ -61,7 +64,7 @@ def answer(
         attack = own_tests.attack(
             executed.mutant_status,
             members.own_valid,
-            jnp.asarray(setting.mutants.exists)[state.problem],
+            columns.rows(setting.mutants.exists, state.problem),
             members.own_status,
             width,
         )
@@ -69,19 +72,19 @@ def answer(
         told = _choose(here, attack.observation, told)
     if "summary" in config.stages:
         here = setting.at(stage, "summary")
-        digit = jnp.asarray(setting.table.digit)[state.problem]
+        digit = columns.rows(setting.table.digit, state.problem)[:, None]
         status, _ = feedback.first_failure(members.visible_status)
         expected = summary.facts(setting.facts, digit, members.plan, status)
         kept = summary.kept(text, expected)
         reward = jnp.where(here, jnp.mean(kept, axis=-1, dtype=jnp.float32), reward)
         told = _choose(here, summary.observation(kept, width), told)
-        remembered = members.remembered & (~here | kept[..., 0])
+        remembered = members.remembered & (~here | jnp.all(kept, axis=-1))
         members = dataclasses.replace(members, remembered=remembered)
     return reward, told, members
 
 
 def estimate(setting, state, members, executed) -> jax.Array:
-    """float32 [N, G]: the visible suite's mean score, charged as the verdict will be."""
+    """float32 [N, G]: the visible suite's mean score, charged as the verdict is."""
     num_visible = setting.config.num_visible_tests
     scores = rewards.score_tests(
         executed.visible_status,
@@ -119,7 +122,7 @@ def _scoring(setting):
 
 
 def _charge(setting, state, members, score):
-    level = jnp.asarray(setting.table.level)[state.problem][:, None]
+    level = columns.rows(setting.table.level, state.problem)[:, None]
     return rewards.charge(
         score,
         members.stages_written,

@@ -27,7 +27,7 @@ _PIECES = {
     for piece in (
         _Piece(
             word="times",
-            values=(2, 3, 5, 7),
+            values=(2, 3, 4, 5),
             truth=lambda x, p: p * x,
             brute_force="sum {p} close",
             efficient="{p} *",
@@ -107,16 +107,16 @@ def _compose(*words: str, small_n: Range = (4, 9), held_out: bool = False) -> Fa
 COMPOSITIONS = (
     _compose("rest", "times"),
     _compose("per", "times"),
-    _compose("times", "rest"),
+    _compose("times", "rest", small_n=(3, 4)),
     _compose("per", "triangle"),
     _compose("rest", "triangle"),
     _compose("triangle", "rest", small_n=(4, 6)),
     _compose("per", "squared"),
     _compose("per", "rest"),
-    _compose("times", "per", small_n=(3, 5), held_out=True),
+    _compose("times", "per", small_n=(2, 3), held_out=True),
     _compose("triangle", "per", small_n=(4, 5), held_out=True),
     _compose("rest", "squared", held_out=True),
     _compose("times", "triangle", held_out=True),
     _compose("per", "triangle", "rest"),
-    _compose("rest", "triangle", "times"),
+    _compose("rest", "triangle", "times", small_n=(4, 7)),
 )

@@ -118,6 +118,7 @@ class CodeExecutionConfig:
 
     def __post_init__(self):
         self._check_workflow()
+        _require(isinstance(self.families, tuple), "families", self.families, "a tuple")
         _require_names("families", self.families, FAMILIES)
         _require(
             len(set(self.families)) == len(self.families),
@@ -136,7 +137,12 @@ class CodeExecutionConfig:
         ):
             value = getattr(self, name)
             _require(low <= value <= high, name, value, f"in {low} .. {high}")
-        for name in ("hidden_rate", "out_of_fuel_score", "stage_cost", "length_penalty"):
+        for name in (
+            "hidden_rate",
+            "out_of_fuel_score",
+            "stage_cost",
+            "length_penalty",
+        ):
             _require_share(name, getattr(self, name))
         for family, value in self.fidelity_of_family.items():
             _require_share(f"visible_fidelity of {family}", value)
@@ -147,6 +153,7 @@ class CodeExecutionConfig:
         )
 
     def _check_workflow(self):
+        _require(isinstance(self.stages, tuple), "stages", self.stages, "a tuple")
         _require_names("stages", self.stages, STAGE_NAMES)
         _require(
             any(name in PROGRAM_STAGES for name in self.stages),

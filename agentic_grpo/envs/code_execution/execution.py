@@ -5,6 +5,7 @@ import jax.numpy as jnp
 
 from agentic_grpo import records
 from agentic_grpo.envs.code_execution import (
+    columns,
     jobs,
     machine,
     own_tests,
@@ -57,10 +58,10 @@ def execute(
     """
     num_visible = setting.config.num_visible_tests
     tests = state.suites
-    at_algorithm = setting.at(stage, "algorithm")[..., None]
-    tested = jnp.where(
-        at_algorithm, _reference(setting, state, members.plan), members.program
-    )
+    tested = members.program
+    if "algorithm" in setting.config.stages:
+        here = setting.at(stage, "algorithm")[..., None]
+        tested = jnp.where(here, _reference(setting, state, members.plan), tested)
     visible = jobs.of_suite(
         tested,
         tests.inputs[:, None, :num_visible],
@@ -93,7 +94,7 @@ def execute(
 
 def _reference(setting, state, plan):
     """int32 [N, G, L]: the best program of each member's plan; all HALT without one."""
-    references = jnp.asarray(setting.table.reference)[state.problem]
+    references = columns.rows(setting.table.reference, state.problem)
     program = jnp.zeros((*plan.shape, references.shape[-1]), jnp.int32)
     for index in range(len(plans.PLANS)):
         chosen = (plan == index)[..., None]
@@ -120,7 +121,7 @@ def _run_with_own_tests(setting, problem, members, stage, acting, visible, hidde
         acting & setting.at(stage, "tests", "code", "debug"),
     )
     mutants = own_tests.mutant_jobs(
-        jnp.asarray(setting.mutants.program)[problem],
+        columns.rows(setting.mutants.program, problem),
         inputs,
         valid,
         attacks,

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo import records
-from agentic_grpo.envs.code_execution import vocabulary
+from agentic_grpo.envs.code_execution import columns, vocabulary
 from agentic_grpo.envs.code_execution.rewards import TestStatus
 
 
@@ -20,11 +20,11 @@ class Observation:
 
 def observation(tokens: Sequence[jax.Array], length, width: int) -> Observation:
     """Puts columns [N, G] side by side and pads them to ``width``."""
-    columns = jnp.stack(jnp.broadcast_arrays(*tokens), axis=-1)[..., :width]
-    padding = [(0, 0), (0, 0), (0, width - columns.shape[-1])]
-    length = jnp.minimum(jnp.broadcast_to(length, columns.shape[:2]), width)
+    told = jnp.stack(jnp.broadcast_arrays(*tokens), axis=-1)[..., :width]
+    padding = [(0, 0), (0, 0), (0, width - told.shape[-1])]
+    length = jnp.minimum(jnp.broadcast_to(length, told.shape[:2]), width)
     return Observation(
-        tokens=jnp.pad(columns, padding, constant_values=vocabulary.PAD),
+        tokens=jnp.pad(told, padding, constant_values=vocabulary.PAD),
         length=length.astype(jnp.int32),
     )
 
@@ -52,11 +52,9 @@ def first_failure(status: jax.Array, counts=True) -> tuple[jax.Array, jax.Array]
     counts = jnp.broadcast_to(counts, status.shape) & (status != TestStatus.NOT_RUN)
     failed = counts & (status != TestStatus.PASSED)
     index = jnp.argmax(failed, axis=-1)
-    is_first = jnp.arange(status.shape[-1]) == index[..., None]
-    first = jnp.sum(jnp.where(is_first, status, 0), axis=-1, dtype=jnp.int32)
     summary = jnp.where(
         jnp.any(failed, axis=-1),
-        first,
+        columns.pick(status, index),
         jnp.where(jnp.any(counts, axis=-1), TestStatus.PASSED, TestStatus.NOT_RUN),
     )
     return summary.astype(jnp.int32), index
@@ -80,11 +78,8 @@ def of_suite(status: jax.Array, inputs: jax.Array, width: int, own=None) -> Obse
     if own is not None:
         headline.append(status_token(own))
     summary, index = first_failure(status)
-    is_first = jnp.arange(status.shape[-1]) == index[..., None]
-    failing = jnp.sum(
-        jnp.where(is_first[..., None], inputs[:, None], 0), axis=2, dtype=jnp.int32
-    )
-    tokens = [*headline, *two_digits(failing[..., 0]), digit(failing[..., 1])]
+    n, m = (columns.pick(inputs[:, None, :, place], index) for place in range(2))
+    tokens = [*headline, *two_digits(n), digit(m)]
     passed = summary == TestStatus.PASSED
     return observation(tokens, jnp.where(passed, len(headline), len(tokens)), width)
 

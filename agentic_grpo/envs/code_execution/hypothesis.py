@@ -1,10 +1,16 @@
-"""The hypothesis stage: predicted answers on the smallest cases, checked by executing."""
+"""The hypothesis stage: predicted answers on the smallest cases, then checked."""
 
 import jax
 import jax.numpy as jnp
 
 from agentic_grpo import records
-from agentic_grpo.envs.code_execution import feedback, suites, texts, vocabulary
+from agentic_grpo.envs.code_execution import (
+    columns,
+    feedback,
+    suites,
+    texts,
+    vocabulary,
+)
 from agentic_grpo.envs.code_execution.problems import ProblemTable
 from agentic_grpo.envs.code_execution.workflow import ANSWER_DIGITS
 
@@ -25,11 +31,10 @@ class Findings:
 
 
 def case_answers(table: ProblemTable, problem: jax.Array, num_cases: int) -> jax.Array:
-    """int32 [N, C]: what the brute force answers on n = 0 .. C - 1, m = 1, modulo 100."""
+    """int32 [N, C]: the brute force's answers on n = 0 .. C - 1, m = 1, modulo 100."""
     n = jnp.arange(num_cases, dtype=jnp.int32)
-    inputs = jnp.broadcast_to(
-        jnp.stack([n, jnp.ones_like(n)], axis=-1)[None], (*problem.shape, num_cases, 2)
-    )
+    cases = jnp.stack([n, jnp.ones_like(n)], axis=-1)
+    inputs = jnp.broadcast_to(cases[None], (*problem.shape, num_cases, 2))
     return suites.truth(table, problem, inputs) % 10**ANSWER_DIGITS
 
 
@@ -46,8 +51,7 @@ def check(text: texts.Text, answers: jax.Array, width: int) -> Findings:
     right = (predicted == answers[:, None]) & well_formed[..., None]
 
     case = jnp.argmax(~right, axis=-1)
-    is_case = jnp.arange(num_cases) == case[..., None]
-    answer = jnp.sum(jnp.where(is_case, answers[:, None], 0), axis=-1)
+    answer = columns.pick(answers[:, None], case)
     verified = jnp.all(right, axis=-1)
     headline = jnp.where(
         verified,

@@ -1,4 +1,4 @@
-"""Machine work as jobs: every stage states its own, one interpreter call runs them all."""
+"""Machine work as jobs: stages state their own, one interpreter call runs them all."""
 
 import jax
 import jax.numpy as jnp

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentic_grpo.envs.code_execution import columns
 from agentic_grpo.envs.code_execution.config import Latency
 
 
@@ -21,10 +22,12 @@ def draw(
     """
 
     def column(values, dtype):
-        return jnp.asarray(np.array(values, dtype))[index][:, None]
+        return columns.rows(np.array(values, dtype), index)[:, None]
 
     minimum = column([latency.minimum for latency in latencies], np.int32)
-    span = column([latency.maximum - latency.minimum for latency in latencies], np.int32)
+    span = column(
+        [latency.maximum - latency.minimum for latency in latencies], np.int32
+    )
     share = column([latency.tail_probability for latency in latencies], np.float32)
     late = jnp.floor(uniform[:, 1] * span).astype(jnp.int32)
     extra = jnp.minimum(1 + late, span)

@@ -103,7 +103,6 @@ def _results(registers):
 
 def load(programs: jax.Array, inputs: jax.Array, fuel: jax.Array) -> Jobs:
     """Checks the arguments of ``run`` and matches the loops of every program."""
-    programs, inputs, fuel = (jnp.asarray(x) for x in (programs, inputs, fuel))
     num_jobs = fuel.size
     for name, array, rule, has_shape in (
         ("fuel", fuel, "[N]", fuel.ndim == 1),
@@ -121,6 +120,7 @@ def load(programs: jax.Array, inputs: jax.Array, fuel: jax.Array) -> Jobs:
         raise ValueError(
             f"programs has length {programs.shape[1]}; it must be at most {_MAX_LENGTH}"
         )
+    programs, inputs, fuel = (jnp.asarray(x) for x in (programs, inputs, fuel))
     return Jobs(words=_words(programs.T), n=inputs[:, 0], m=inputs[:, 1], fuel=fuel)
 
 

@@ -23,6 +23,7 @@ from agentic_grpo.envs.code_execution import assembler, machine, machine_trace
 from agentic_grpo.envs.code_execution.instructions import MachineVerdict
 
 _INT32 = np.iinfo(np.int32)
+_JOBS_STEP, _LENGTH_STEP = 16, 64
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -78,6 +79,8 @@ def _run(arguments):
 
 
 def _trace(arguments):
+    if arguments.lines < 1:
+        raise ValueError(f"--lines is {arguments.lines}; it must be at least 1")
     inputs = _inputs(arguments.inputs)
     row = _assemble(arguments.program, arguments)
     results = _execute(row, inputs, arguments)
@@ -147,24 +150,24 @@ class _Result:
 def _execute(row, inputs, arguments):
     if not 0 <= arguments.fuel <= _INT32.max:
         raise ValueError(f"--fuel is {arguments.fuel}; it must be in 0 .. 2**31 - 1")
-    num_jobs = len(inputs)
-    result = jax.jit(machine.run)(
-        np.tile(row, (num_jobs, 1)),
-        np.array(inputs, np.int32),
-        np.full(num_jobs, arguments.fuel, np.int32),
-    )
+    # Padded with jobs that have no fuel, so that few shapes are ever compiled.
+    num_jobs = -(-len(inputs) // _JOBS_STEP) * _JOBS_STEP
+    fuel = np.zeros(num_jobs, np.int32)
+    fuel[: len(inputs)] = arguments.fuel
+    pairs = np.zeros((num_jobs, 2), np.int32)
+    pairs[: len(inputs)] = inputs
+    result = jax.jit(machine.run)(np.tile(row, (num_jobs, 1)), pairs, fuel)
     columns = (np.asarray(x).tolist() for x in dataclasses.astuple(result))
     return [
         _Result(MachineVerdict(verdict), output, fuel_used)
         for verdict, output, fuel_used in zip(*columns, strict=True)
-    ]
+    ][: len(inputs)]
 
 
 def _assemble(text, arguments):
     text = sys.stdin.read() if text == "-" else text
-    return assembler.assemble(
-        text, len(text.split()), balanced=not arguments.unbalanced
-    )
+    length = -(-len(text.split()) // _LENGTH_STEP) * _LENGTH_STEP
+    return assembler.assemble(text, length, balanced=not arguments.unbalanced)
 
 
 def _inputs(texts):

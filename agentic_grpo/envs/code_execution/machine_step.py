@@ -1,6 +1,8 @@
 """One instruction of every job: the inner half of the simulated machine."""
 
 import dataclasses
+import functools
+import operator
 from typing import NamedTuple
 
 import jax
@@ -41,12 +43,25 @@ class _LoopMoves(NamedTuple):
     ends_sum: jax.Array
 
 
-def step(jobs: Jobs, old: Registers) -> tuple[Registers, dict[str, jax.Array]]:
-    """Executes the next instruction of every job that still runs.
+class Faults(NamedTuple):
+    """What went wrong, bool [N] each. Of several, the first is the cause."""
 
-    Returns:
-      The registers after it, and bool [N] for each kind of fault, by name.
-    """
+    unknown_opcode: jax.Array
+    stack_underflow: jax.Array
+    stack_overflow: jax.Array
+    value_overflow: jax.Array
+    division_by_zero: jax.Array
+    index_outside_its_loop: jax.Array
+    loop_without_a_close: jax.Array
+    loops_nested_too_deeply: jax.Array
+    close_without_a_loop: jax.Array
+    loop_body_ends_at_the_wrong_height: jax.Array
+    halt_inside_a_loop: jax.Array
+    halt_with_an_empty_stack: jax.Array
+
+
+def step(jobs: Jobs, old: Registers) -> tuple[Registers, Faults]:
+    """Executes the next instruction of every job that still runs."""
     op = opcode(old.word)
     moves = _loop_moves(op, old)
     result, overflows = _result(op, jobs, old, moves)
@@ -63,16 +78,23 @@ def step(jobs: Jobs, old: Registers) -> tuple[Registers, dict[str, jax.Array]]:
     running = is_running(old)
     fuel_used = old.fuel_used + running
 
-    faults = _faults(op, old, moves)
-    faults["value overflow"] = overflows
-    faults["stack overflow"] = height > STACK_DEPTH
-    faults["halt inside a loop"] = ends & (depth > 0)
-    faults["halt with an empty stack"] = ends & (height == 0)
-    faults = {name: running & happened for name, happened in faults.items()}
-    faulted = jnp.zeros_like(running)
-    for happened in faults.values():
-        faulted |= happened
-
+    nested = old.depth >= jnp.where(op == Op.OUTER_INDEX, 2, 1)
+    ends_right = old.height == old.loops.height[0]
+    faults = Faults(
+        unknown_opcode=op == BAD_OPCODE,
+        stack_underflow=old.height < _lookup(op, OPERANDS),
+        stack_overflow=height > STACK_DEPTH,
+        value_overflow=overflows,
+        division_by_zero=_among(op, (Op.FLOORDIV, Op.MOD)) & (old.stack[0] == 0),
+        index_outside_its_loop=_among(op, (Op.INDEX, Op.OUTER_INDEX)) & ~nested,
+        loop_without_a_close=moves.opens & (close_address(old.word) == 0),
+        loops_nested_too_deeply=moves.opens & (old.depth == LOOP_DEPTH),
+        close_without_a_loop=moves.closes & ~nested,
+        loop_body_ends_at_the_wrong_height=moves.closes & nested & ~ends_right,
+        halt_inside_a_loop=ends & (depth > 0),
+        halt_with_an_empty_stack=ends & (height == 0),
+    )
+    faulted = functools.reduce(operator.or_, faults)
     verdict = jnp.where(
         faulted,
         MachineVerdict.FAULT,
@@ -117,23 +139,6 @@ def _loop_moves(op, old):
         sums=sums,
         ends_sum=sums & (skips | leaves),
     )
-
-
-def _faults(op, old, moves):
-    """The faults that show before the instruction is executed, by name; bool [N]."""
-    nested = old.depth >= jnp.where(op == Op.OUTER_INDEX, 2, 1)
-    return {
-        "unknown opcode": op == BAD_OPCODE,
-        "stack underflow": old.height < _lookup(op, OPERANDS),
-        "division by zero": _among(op, (Op.FLOORDIV, Op.MOD)) & (old.stack[0] == 0),
-        "index outside its loop": _among(op, (Op.INDEX, Op.OUTER_INDEX)) & ~nested,
-        "loop without a close": moves.opens & (close_address(old.word) == 0),
-        "loops nested too deeply": moves.opens & (old.depth == LOOP_DEPTH),
-        "close without a loop": moves.closes & ~nested,
-        "loop body ends at the wrong height": moves.closes
-        & nested
-        & (old.height != old.loops.height[0]),
-    }
 
 
 def _among(op, ops):

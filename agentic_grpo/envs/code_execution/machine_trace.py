@@ -16,11 +16,7 @@ from agentic_grpo.envs.code_execution import (
     machine_state,
     machine_step,
 )
-from agentic_grpo.envs.code_execution.instructions import (
-    LOOP_DEPTH,
-    STACK_DEPTH,
-    MachineVerdict,
-)
+from agentic_grpo.envs.code_execution.instructions import MachineVerdict
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,11 +40,11 @@ class TraceStep:
     address: int
     mnemonic: str
     nesting: int  # loops that were open before it
-    stack: tuple[int, ...]  # the top is the last
-    loops: tuple[OpenLoop, ...]  # the innermost is the last
+    stack: tuple[int, ...]  # the top is the last; empty after a fault
+    loops: tuple[OpenLoop, ...]  # the innermost is the last; empty after a fault
     fuel_used: int
     verdict: MachineVerdict
-    faults: tuple[str, ...]  # why, if the verdict is FAULT
+    fault: str | None  # why, if the verdict is FAULT
 
 
 def trace(program, inputs, fuel: int) -> Iterator[TraceStep]:
@@ -63,32 +59,41 @@ def trace(program, inputs, fuel: int) -> Iterator[TraceStep]:
       ValueError: as ``machine.run``.
     """
     program = np.asarray(program, np.int32)
-    jobs = machine.load(
+    jobs, registers = _start(
         program[None],
         np.asarray(inputs, np.int32)[None],
         np.asarray([fuel], np.int32),
     )
     step = jax.jit(machine_step.step)
-    registers = machine_state.power_on(jobs)
     while registers.verdict[0] == MachineVerdict.RUNNING:
         before = jax.device_get(registers)
         registers, faults = step(jobs, registers)
         yield _trace_step(program, before, *jax.device_get((registers, faults)))
 
 
+@jax.jit
+def _start(programs, inputs, fuel):
+    jobs = machine.load(programs, inputs, fuel)
+    return jobs, machine_state.power_on(jobs)
+
+
 def _trace_step(program, before, after, faults):
-    height = min(max(int(after.height[0]), 0), STACK_DEPTH)
-    depth = min(max(int(after.depth[0]), 0), LOOP_DEPTH)
-    address = int(before.address[0])
+    address, verdict = int(before.address[0]), MachineVerdict(int(after.verdict[0]))
+    height, depth = int(after.height[0]), int(after.depth[0])
+    causes = [name for name in faults._fields if getattr(faults, name)[0]]
+    faulted = verdict == MachineVerdict.FAULT
     return TraceStep(
         address=address,
         mnemonic=assembler.mnemonic(int(program[address])),
         nesting=int(before.depth[0]),
-        stack=tuple(after.stack[:height, 0][::-1].tolist()),
-        loops=tuple(_open_loop(after.loops, row) for row in reversed(range(depth))),
+        # After a fault the registers mean nothing.
+        stack=() if faulted else tuple(after.stack[:height, 0][::-1].tolist()),
+        loops=()
+        if faulted
+        else tuple(_open_loop(after.loops, row) for row in reversed(range(depth))),
         fuel_used=int(after.fuel_used[0]),
-        verdict=MachineVerdict(int(after.verdict[0])),
-        faults=tuple(name for name, happened in faults.items() if happened[0]),
+        verdict=verdict,
+        fault=causes[0].replace("_", " ") if faulted else None,
     )
 
 
@@ -109,7 +114,7 @@ def format_step(step: TraceStep) -> str:
     instruction = "  " * step.nesting + step.mnemonic
     place = f"{step.fuel_used:>4}  {step.address:>7}  {instruction:<14}"
     if step.verdict == MachineVerdict.FAULT:
-        return f"{place}  fault: {', '.join(step.faults)}"
+        return f"{place}  fault: {step.fault}"
     stack = " ".join(map(str, step.stack)) or "-"
     loops = ", ".join(map(str, step.loops))
     return f"{place}  {stack:<28}  {loops}".rstrip()

@@ -39,7 +39,7 @@ def read(text: texts.Text, num_tests: int) -> tuple[jax.Array, jax.Array]:
 
 
 def mutant_jobs(mutants, inputs, valid, wanted, *, strict_fuel: int) -> jobs.Jobs:
-    """Every mutant [N, M, L] on every own test [N, G, k, 2]; k * M jobs, tests first."""
+    """Every mutant [N, M, L] on every own test [N, G, k, 2]; k * M jobs."""
     num_mutants, length = mutants.shape[1:]
     shape = (*valid.shape, num_mutants)
     fuel = jnp.where(valid & wanted[..., None], strict_fuel, 0)[..., None]

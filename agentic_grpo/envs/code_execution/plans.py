@@ -14,8 +14,9 @@ from agentic_grpo.envs.code_execution.instructions import NUM_OPS, Op
 _LOOPS = {Op.SUM, Op.ITERATE, Op.CLOSE, Op.INDEX, Op.OUTER_INDEX}
 _CLOSED_FORM_ONLY = {Op.FLOORDIV, Op.SELECT}
 
-#: Class -> the instructions that it forbids, narrowest first. Programs that loop have no
-#: use for division and selection, which belong to closed forms.
+#: Class -> the instructions that it forbids, narrowest first. Programs that loop have
+#: no use for division and selection, which belong to closed forms: to plan a loop is to
+#: give most of them up.
 PLANS: dict[str, frozenset[Op]] = {
     "closed": frozenset(_LOOPS),
     "summing": frozenset({Op.ITERATE} | _CLOSED_FORM_ONLY),
@@ -28,12 +29,6 @@ UNPLANNED = len(PLANS)
 
 #: Before any plan, everything may be written.
 UNBOUND = -1
-
-
-def allowed_opcodes() -> np.ndarray:
-    """bool [len(PLANS) + 1, NUM_OPS]: row p is what plan p allows; the last UNPLANNED."""
-    rows = [[op not in forbidden for op in Op] for forbidden in PLANS.values()]
-    return np.array([*rows, [op == Op.HALT for op in Op]])
 
 
 def class_of(opcodes: Iterable[int]) -> int:
@@ -54,7 +49,7 @@ def obeys(programs: jax.Array, plans: jax.Array) -> jax.Array:
 
     Unknown opcodes do not count: they are faults of their own.
     """
-    forbidden = jnp.asarray(_forbidden_bits(), jnp.uint32)
+    forbidden = _forbidden_bits()
     bits = jnp.zeros(plans.shape, jnp.uint32)
     for plan in range(len(PLANS) + 1):
         bits = jnp.where(plans == plan, forbidden[plan], bits)
@@ -65,5 +60,7 @@ def obeys(programs: jax.Array, plans: jax.Array) -> jax.Array:
 
 
 def _forbidden_bits() -> np.ndarray:
-    weights = 2 ** np.arange(NUM_OPS, dtype=np.uint64)
-    return ((~allowed_opcodes()) @ weights).astype(np.uint32)
+    """uint32 [len(PLANS) + 1]: a set of opcodes per plan; the last is UNPLANNED."""
+    everything = frozenset(Op) - {Op.HALT}
+    sets = [*PLANS.values(), everything]
+    return np.array([sum(1 << op for op in ops) for ops in sets], np.uint32)

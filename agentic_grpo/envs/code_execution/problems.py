@@ -1,24 +1,18 @@
 """The table of problems: every instance of the chosen families, and their splits.
 
-Splits are by function. The truth table on the whole domain is hashed, and the hash alone
-decides, so that no function of the test split is trained on under another name, whatever
-families are chosen. All of it is built in NumPy, once.
+Built in NumPy, once.
 """
 
 import dataclasses
 import functools
-import hashlib
 
 import numpy as np
 
-from agentic_grpo.envs.code_execution import assembler, plans, vocabulary
+from agentic_grpo.envs.code_execution import assembler, plans, splits, vocabulary
 from agentic_grpo.envs.code_execution.families import FAMILIES
-from agentic_grpo.envs.code_execution.family import HIDEABLE, NUM_M, NUM_N, Family
+from agentic_grpo.envs.code_execution.family import HIDEABLE, NUM_M, Family
+from agentic_grpo.envs.code_execution.splits import SPLITS
 
-SPLITS = ("train", "validation", "test", "compositions")
-NO_SPLIT = len(SPLITS)  # a held-out composition that equals an ordinary function
-
-_TEST_SHARE, _VALIDATION_SHARE = 0.2, 0.1
 NUM_DIGITS = 10
 
 
@@ -37,7 +31,7 @@ class ProblemTable:
       reference: int32 [I, len(PLANS), L]; the best program of each plan, HALT if none.
       siblings: int32 [I, 10]; problems of the same split that differ in nothing but the
         hideable parameter, itself included, repeated to fill the row.
-      split: int32 [I]; index into SPLITS, or NO_SPLIT.
+      split: int32 [I]; index into splits.SPLITS, or splits.NONE.
       small_n, large_n, small_m: int32 [I, 2]; both ends included.
       reads_m: bool [I].
       truth: int32 [D]; the truth tables of all rows, one behind the other.
@@ -95,47 +89,6 @@ class ProblemTable:
         return [members for members in rows if len(members)]
 
 
-def domain(*, reads_m: bool) -> np.ndarray:
-    """int32 [D, 2]: the inputs (n, m), m the fastest; m = 1 alone where it is not read."""
-    n, m = np.meshgrid(
-        np.arange(NUM_N), np.arange(NUM_M) if reads_m else [1], indexing="ij"
-    )
-    return np.stack([n.ravel(), m.ravel()], axis=1).astype(np.int32)
-
-
-def truth_table(family: Family, parameters: dict[str, int]) -> np.ndarray:
-    """int32 [D]: one function on the inputs of ``domain``."""
-    n, m = domain(reads_m=family.reads_m).astype(np.int64).T
-    return np.asarray(family.truth(n, m, **parameters)).astype(np.int32)
-
-
-def function_key(table: np.ndarray) -> bytes:
-    """A name for the function itself: equal for equal functions of any two families."""
-    everywhere = np.broadcast_to(table.reshape(NUM_N, -1), (NUM_N, NUM_M))
-    return hashlib.blake2b(everywhere.astype("<i4").tobytes(), digest_size=8).digest()
-
-
-def split_of(key: bytes) -> int:
-    """train, validation or test, from the key of a function."""
-    uniform = int.from_bytes(key, "big") / 2.0 ** (8 * len(key))
-    if uniform < _TEST_SHARE:
-        return SPLITS.index("test")
-    if uniform < _TEST_SHARE + _VALIDATION_SHARE:
-        return SPLITS.index("validation")
-    return SPLITS.index("train")
-
-
-@functools.cache
-def ordinary_functions() -> frozenset[bytes]:
-    """The keys of all functions of the families that are not held out."""
-    return frozenset(
-        function_key(truth_table(family, parameters))
-        for family in FAMILIES.values()
-        if not family.held_out
-        for parameters in family.instances()
-    )
-
-
 @functools.cache
 def build(names: tuple[str, ...]) -> ProblemTable:
     """The table of the named families.
@@ -156,11 +109,14 @@ def build(names: tuple[str, ...]) -> ProblemTable:
     ]
     family_of = [families[index] for index, _ in instances]
     tables = [
-        truth_table(family, parameters)
+        splits.truth_table(family, parameters)
         for family, (_, parameters) in zip(family_of, instances, strict=True)
     ]
     split = np.array(
-        [_split(family, table) for family, table in zip(family_of, tables, strict=True)]
+        [
+            splits.assign(family, table)
+            for family, table in zip(family_of, tables, strict=True)
+        ]
     )
     sizes = np.array([len(table) for table in tables])
     reads_m = np.array([family.reads_m for family in family_of])
@@ -189,19 +145,14 @@ def _int32(values) -> np.ndarray:
     return np.asarray(values, np.int32)
 
 
-def _split(family: Family, table: np.ndarray) -> int:
-    key = function_key(table)
-    if not family.held_out:
-        return split_of(key)
-    return NO_SPLIT if key in ordinary_functions() else SPLITS.index("compositions")
-
-
 def _statements(families, instances) -> np.ndarray:
     width = max(len(family.statement.split()) for family in families)
     rows = []
     for index, parameters in instances:
         statement = families[index].statement
-        texts = [statement.format(**{**parameters, HIDEABLE: b}) for b in _told(parameters)]
+        texts = [
+            statement.format(**{**parameters, HIDEABLE: b}) for b in _told(parameters)
+        ]
         rows.append(
             [vocabulary.pad(vocabulary.tokenize(text), width) for text in texts]
         )

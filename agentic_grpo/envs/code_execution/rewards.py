@@ -5,6 +5,7 @@ import enum
 import jax
 import jax.numpy as jnp
 
+from agentic_grpo.envs.code_execution import columns
 from agentic_grpo.envs.code_execution.instructions import MachineVerdict
 
 #: What a right answer scores at least.
@@ -34,7 +35,9 @@ def judge(verdict: jax.Array, output: jax.Array, expected: jax.Array) -> jax.Arr
     stopped = jnp.where(
         verdict == MachineVerdict.OUT_OF_FUEL, TestStatus.OUT_OF_FUEL, TestStatus.FAULT
     )
-    return jnp.where(verdict == MachineVerdict.HALTED, halted, stopped).astype(jnp.int32)
+    return jnp.where(verdict == MachineVerdict.HALTED, halted, stopped).astype(
+        jnp.int32
+    )
 
 
 def score_tests(
@@ -111,11 +114,13 @@ def charge(
     would be if the visible suite were the judge and the episode ended here.
     """
     weight = 1.0 - level.astype(jnp.float32) / (num_levels - 1)
-    charged = score - stage_cost * stages_written - length_penalty * weight * share_written
+    charged = (
+        score - stage_cost * stages_written - length_penalty * weight * share_written
+    )
     return jnp.maximum(charged, 0.0)
 
 
 def state_id(status: jax.Array) -> jax.Array:
-    """int32 [...]: one number per verdict vector int32 [..., K <= 8]; injective."""
-    place = len(TestStatus) ** jnp.arange(status.shape[-1], dtype=jnp.int32)
-    return jnp.sum(status * place.reshape((1,) * (status.ndim - 1) + (-1,)), axis=-1)
+    """int32 [N, G]: one number per verdict vector int32 [N, G, K <= 8]; injective."""
+    place = len(TestStatus) ** columns.numbers(status.shape[-1])
+    return jnp.sum(status * place, axis=-1, dtype=jnp.int32)

@@ -40,8 +40,11 @@ class Setting:
 
     def at(self, stage: jax.Array, *names: str) -> jax.Array:
         """bool [N, 1]: lanes at a stage of one of these names."""
-        chosen = np.array([name in names for name in self.config.stages])
-        return jnp.asarray(chosen)[stage][:, None]
+        here = jnp.zeros(stage.shape, bool)
+        for index, name in enumerate(self.config.stages):
+            if name in names:
+                here |= stage == index
+        return here[:, None]
 
 
 def build(config: CodeExecutionConfig) -> Setting:
@@ -65,7 +68,7 @@ def build(config: CodeExecutionConfig) -> Setting:
             else None
         ),
         mutants=(
-            mutants.build(config.families, config.num_mutants)
+            mutants.build(config.families, config.num_mutants, config.strict_fuel)
             if "tests" in config.stages
             else None
         ),

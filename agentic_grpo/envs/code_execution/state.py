@@ -34,7 +34,7 @@ class Members:
       program: int32 [N, G, L]; the current program, all HALT before the first.
       plan: int32 [N, G]; the plan that binds it, ``plans.UNBOUND`` before any.
       revealed: bool [N, G]; a hypothesis has brought the hidden parameter to light.
-      remembered: bool [N, G]; no summary has lost the parameter since.
+      remembered: bool [N, G]; no summary has lost a fact since.
       visible_status: int32 [N, G, K] TestStatus of the last program on visible tests.
       own_inputs: int32 [N, G, k, 2]; the inputs that its tests stage wrote.
       own_valid: bool [N, G, k]; which of them are valid.

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentic_grpo.envs.code_execution import columns
 from agentic_grpo.envs.code_execution.family import NUM_M, NUM_N
 from agentic_grpo.envs.code_execution.problems import ProblemTable
 from agentic_grpo.envs.code_execution.setting import Setting
@@ -34,28 +35,26 @@ def draw_problem(uniform: jax.Array, rows: list[np.ndarray]) -> jax.Array:
     for index, members in enumerate(rows):
         table[index, : len(members)] = members
     family = below(uniform[:, 0], len(rows))
-    member = below(uniform[:, 1], jnp.asarray(counts)[family])
-    return jnp.asarray(table)[family, member]
+    member = below(uniform[:, 1], columns.rows(counts, family))
+    return columns.rows(table.reshape(-1), family * table.shape[1] + member)
 
 
 def truth(table: ProblemTable, problem: jax.Array, inputs: jax.Array) -> jax.Array:
-    """f(n, m) int32 [N, J] of problems [N] on inputs [N, J, 2]; clipped to the domain."""
+    """f(n, m) int32 [N, J] of problems [N] at inputs [N, J, 2], kept in the domain."""
     return look_up(table, table.truth, problem, inputs)
 
 
 def look_up(table, values, problem, inputs) -> jax.Array:
-    """int32 [N, J]: ``values`` [D], laid out as ``table.truth``, at inputs [N, J, 2]."""
-    start = jnp.asarray(table.truth_start)[problem]
-    stride = jnp.asarray(table.truth_stride)[problem]
+    """int32 [N, J]: values [D], laid out as ``table.truth``, at inputs [N, J, 2]."""
+    start = columns.rows(table.truth_start, problem)
+    stride = columns.rows(table.truth_stride, problem)
     n = jnp.clip(inputs[..., 0], 0, NUM_N - 1)
     m = jnp.clip(inputs[..., 1], 0, NUM_M - 1)
     place = start[:, None] + stride[:, :1] * n + stride[:, 1:] * m
-    return jnp.asarray(values)[place]
+    return columns.rows(values, place)
 
 
-def draw_suites(
-    uniform: jax.Array, problem: jax.Array, setting: Setting
-) -> Suites:
+def draw_suites(uniform: jax.Array, problem: jax.Array, setting: Setting) -> Suites:
     """The visible and the hidden suite of each group.
 
     A visible test is hidden-like with its family's fidelity. The first hidden test is
@@ -70,13 +69,13 @@ def draw_suites(
     config, table = setting.config, setting.table
     for_n, for_m, for_kind = uniform[:, 0], uniform[:, 1], uniform[:, 2]
     num_visible = config.num_visible_tests
-    columns = jnp.arange(uniform.shape[-1])[None]
-    share = jnp.asarray(setting.fidelity)[jnp.asarray(table.family)[problem]]
-    strict = (columns >= num_visible) | (for_kind < share[:, None])
-    large = strict & (columns != num_visible)
+    place = jnp.arange(uniform.shape[-1])[None]
+    share = columns.rows(setting.fidelity[table.family], problem)
+    strict = (place >= num_visible) | (for_kind < share[:, None])
+    large = strict & (place != num_visible)
 
     def bounds(name):
-        return jnp.asarray(getattr(table, name))[problem]
+        return columns.rows(getattr(table, name), problem)
 
     def strata(bounds):
         parts = jnp.split(for_n, [num_visible], axis=1)

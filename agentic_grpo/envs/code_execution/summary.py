@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo.envs.code_execution import feedback, plans, texts, vocabulary
+from agentic_grpo.envs.code_execution import columns, feedback, plans, texts, vocabulary
 
 
 def facts(
@@ -13,14 +13,14 @@ def facts(
 
     Args:
       names: which facts the workflow has (``workflow.facts_of``).
-      digit: int32 [N]; the parameter that the statement may have hidden.
+      digit: int32 [N, G] or [N, 1]; the parameter that the statement may have hidden.
       plan: int32 [N, G]; the plan that binds the member.
       status: int32 [N, G] TestStatus of its program.
     """
     shape = plan.shape
     told = (plan >= 0) & (plan < len(plans.PLANS))
     tokens = {
-        "digit": jnp.broadcast_to(feedback.digit(digit)[:, None], shape),
+        "digit": jnp.broadcast_to(feedback.digit(digit), shape),
         "plan": jnp.where(told, vocabulary.FIRST_PLAN + plan, vocabulary.MALFORMED),
         "status": feedback.status_token(status),
     }
@@ -28,9 +28,9 @@ def facts(
 
 
 def kept(text: texts.Text, expected: jax.Array) -> jax.Array:
-    """bool [N, G, F]: which facts stand in their place; none if the text is too long."""
+    """bool [N, G, F]: which facts stand in their place; none in too long a text."""
     count = expected.shape[-1]
-    inside = jnp.arange(count, dtype=jnp.int32) < text.length[..., None]
+    inside = columns.numbers(count) < text.length[..., None]
     fits = (text.length <= count)[..., None]
     return inside & fits & (text.tokens[..., :count] == expected)
 

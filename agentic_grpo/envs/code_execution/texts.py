@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo import records
-from agentic_grpo.envs.code_execution import vocabulary
+from agentic_grpo.envs.code_execution import columns, vocabulary
 from agentic_grpo.envs.code_execution.instructions import NUM_OPS, Op
 
 #: Stands for a token that is no instruction; executing it is a fault.
@@ -34,20 +34,18 @@ def read(tokens: jax.Array, mask: jax.Array, width: jax.Array) -> Text:
       mask: bool [N, G, A].
       width: int32 [N]; action columns of each lane's stage.
     """
-    columns = jnp.arange(tokens.shape[-1], dtype=jnp.int32)
-    outside = ~mask | (columns >= width[:, None, None])
-    written = jnp.sum(jnp.cumsum(outside, axis=-1) == 0, axis=-1, dtype=jnp.int32)
+    outside = ~mask | (columns.numbers(tokens.shape[-1]) >= width[:, None, None])
     stops = outside | (tokens == vocabulary.END)
-    length = jnp.sum(jnp.cumsum(stops, axis=-1) == 0, axis=-1, dtype=jnp.int32)
-    return Text(tokens=tokens, length=length, written=written)
+    return Text(
+        tokens=tokens, length=columns.before(stops), written=columns.before(outside)
+    )
 
 
 def as_program(text: Text, length: int) -> jax.Array:
     """int32 [N, G, length]: one opcode per token, HALT behind the text."""
     opcodes = text.tokens[..., :length] - vocabulary.FIRST_OPCODE
     known = (opcodes >= 0) & (opcodes < NUM_OPS)
-    columns = jnp.arange(length, dtype=jnp.int32)
-    inside = columns < text.length[..., None]
+    inside = columns.numbers(length) < text.length[..., None]
     return jnp.where(inside, jnp.where(known, opcodes, NOT_AN_OPCODE), int(Op.HALT))
 
 
@@ -57,7 +55,7 @@ def is_submission(text: Text) -> jax.Array:
 
 
 def as_digits(text: Text, count: int) -> tuple[jax.Array, jax.Array]:
-    """The first ``count`` tokens as digits int32 [N, G, count], and which are digits."""
+    """The first tokens as digits int32 [N, G, count], and which of them are digits."""
     digits = text.tokens[..., :count] - vocabulary.FIRST_DIGIT
-    inside = jnp.arange(count, dtype=jnp.int32) < text.length[..., None]
+    inside = columns.numbers(count) < text.length[..., None]
     return digits, inside & (digits >= 0) & (digits <= 9)

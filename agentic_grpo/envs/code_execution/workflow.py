@@ -24,7 +24,7 @@ INPUT_DIGITS = 3
 def layout(
     config: CodeExecutionConfig, *, prompt_width: int, program_width: int
 ) -> records.EpisodeLayout:
-    """The columns of an episode. Repeated stages are named ``debug``, ``debug_2``, ..."""
+    """The columns of an episode; repeated stages are ``debug``, ``debug_2``, ..."""
     actions = _action_widths(config, program_width)
     observations = _observation_widths(config)
     last = len(config.stages) - 1
@@ -45,18 +45,20 @@ def layout(
     )
 
 
+def min_stages(stages: tuple[str, ...]) -> int:
+    """Fewest stages after which a member can end by itself: it submits in debug."""
+    return 1 + stages.index("debug") if "debug" in stages else len(stages)
+
+
 def facts_of(stages: tuple[str, ...]) -> tuple[str, ...]:
-    """What a summary should keep: facts of stages that a workflow has anywhere."""
+    """What a summary should keep: the facts that stages before the first one make."""
+    end = stages.index("summary") if "summary" in stages else len(stages)
     facts = ["digit"]
-    if "algorithm" in stages:
+    if "algorithm" in stages[:end]:
         facts.append("plan")
-    if any(name in PROGRAM_STAGES for name in stages[: _first_summary(stages)]):
+    if any(name in PROGRAM_STAGES for name in stages[:end]):
         facts.append("status")
     return tuple(facts)
-
-
-def _first_summary(stages) -> int:
-    return stages.index("summary") if "summary" in stages else len(stages)
 
 
 def _action_widths(config, program_width) -> dict[str, int]:
@@ -72,13 +74,14 @@ def _action_widths(config, program_width) -> dict[str, int]:
 
 
 def _observation_widths(config) -> dict[str, int]:
-    program = 2 + INPUT_DIGITS  # status, number passed, the first failing input
+    # status, number passed, the own tests' status; the first failing input
+    program = 2 + ("tests" in config.stages) + INPUT_DIGITS
     return {
         "hypothesis": 2 + ANSWER_DIGITS,  # answer, case, the truth
         "algorithm": 2,
         "code": program,
         "tests": 2,  # mutants killed, status of the own program
-        "debug": program + ("tests" in config.stages),
+        "debug": program,
         "summary": 1,
     }
 
@@ -89,7 +92,7 @@ def _unique_name(stages, index) -> str:
 
 
 def _visibility(stages) -> tuple[tuple[bool, ...], ...]:
-    """After a summary only the statement and what follows it, itself included, is seen."""
+    """After a summary only the statement, the summary and what follows are seen."""
     rows = []
     for segment in range(len(stages) + 1):
         summaries = [

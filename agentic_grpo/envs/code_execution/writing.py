@@ -45,32 +45,39 @@ def write(
     A program that breaks its plan is replaced by one that is a fault; a submission
     leaves the current program as it is.
     """
+    changes = {
+        "stages_written": members.stages_written + 1,
+        "tokens_written": members.tokens_written + text.written,
+    }
     program = texts.as_program(text, setting.table.program_width)
-    obeys = plans.obeys(program, members.plan)
-    program = jnp.where(obeys[..., None], program, texts.NOT_AN_OPCODE)
-    writes_program = setting.at(stage, "code", "debug") & ~submits
+    if "algorithm" in setting.config.stages:
+        obeys = plans.obeys(program, members.plan)
+        program = jnp.where(obeys[..., None], program, texts.NOT_AN_OPCODE)
+        here, plan = setting.at(stage, "algorithm"), _read_plan(text)
+        changes["plan"] = jnp.where(here, plan, members.plan)
+    writes = (setting.at(stage, "code", "debug") & ~submits)[..., None]
+    changes["program"] = jnp.where(writes, program, members.program)
+    if "tests" in setting.config.stages:
+        inputs, valid = own_tests.read(text, setting.config.num_own_tests)
+        here = setting.at(stage, "tests")[..., None]
+        changes["own_valid"] = jnp.where(here, valid, members.own_valid)
+        changes["own_inputs"] = jnp.where(here[..., None], inputs, members.own_inputs)
+    return dataclasses.replace(members, **changes)
 
-    token = text.tokens[..., 0] - vocabulary.FIRST_PLAN
-    names_plan = (text.length == 1) & (token >= 0) & (token < len(plans.PLANS))
-    plan = jnp.where(names_plan, token, plans.UNPLANNED)
 
-    inputs, valid = own_tests.read(text, setting.config.num_own_tests)
-    writes_tests = setting.at(stage, "tests")[..., None]
-    return dataclasses.replace(
-        members,
-        program=jnp.where(writes_program[..., None], program, members.program),
-        plan=jnp.where(setting.at(stage, "algorithm"), plan, members.plan),
-        own_inputs=jnp.where(writes_tests[..., None], inputs, members.own_inputs),
-        own_valid=jnp.where(writes_tests, valid, members.own_valid),
-        stages_written=members.stages_written + 1,
-        tokens_written=members.tokens_written + text.written,
-    )
+def _read_plan(text):
+    """int32 [N, G]: the plan that a text names, UNPLANNED if it names none."""
+    plan = text.tokens[..., 0] - vocabulary.FIRST_PLAN
+    names_one = (text.length == 1) & (plan >= 0) & (plan < len(plans.PLANS))
+    return jnp.where(names_one, plan, plans.UNPLANNED)
 
 
 def keep(acting: jax.Array, new: Members, old: Members) -> Members:
     """``new`` for the members [N, G] that acted, ``old`` for all others."""
 
     def select(one, other):
-        return jnp.where(acting.reshape(acting.shape + (1,) * (one.ndim - 2)), one, other)
+        return jnp.where(
+            acting.reshape(acting.shape + (1,) * (one.ndim - 2)), one, other
+        )
 
     return jax.tree.map(select, new, old)

@@ -1,0 +1,55 @@
+"""The environment of a config, with the scripted agent of its warm start."""
+
+import dataclasses
+
+from ml_collections import config_dict
+
+from agentic_grpo.envs import code_execution
+from experiments.checks import choose, instantiate
+
+
+def build_environment(config):
+    """(environment, scripted agent) that ``env.name`` names."""
+    name = config.env.name
+    build = choose("env.name", name, ENVIRONMENTS)
+    return build(config.env[name], config.agent[name])
+
+
+def code_execution_fields() -> dict:
+    """The fields of ``env.code_execution``, with the defaults of the environment.
+
+    Two differ from ``CodeExecutionConfig``, because a flag has one type: latencies
+    whose ``maximum`` is None are constant, and ``fidelity_of_family`` (pairs) replaces
+    ``visible_fidelity`` where it is not empty.
+    """
+    fields = dataclasses.asdict(code_execution.CodeExecutionConfig())
+    for name in ("stage_latency", "verdict_latency"):
+        fields[name]["maximum"] = config_dict.placeholder(int)
+    return fields | {"fidelity_of_family": ()}
+
+
+def _code_execution(env, agent):
+    fields = dict(env)
+    of_family = fields.pop("fidelity_of_family")
+    if of_family:
+        fields["visible_fidelity"] = of_family
+    fields["latency_of_stage"] = tuple(
+        (stage, code_execution.Latency(*latency))
+        for stage, latency in fields["latency_of_stage"]
+    )
+    config = instantiate(
+        "env.code_execution", code_execution.CodeExecutionConfig, fields
+    )
+    environment = code_execution.CodeExecution(config)
+    fields = dict(agent)
+    if fields["repair_share"] < 0:
+        fields["repair_share"] = None
+    fields["competence"] = dict(fields["competence"])
+    try:
+        return environment, code_execution.ScriptedAgent(environment, **fields)
+    except ValueError as error:
+        raise ValueError(f"agent.code_execution.{error}") from error
+
+
+#: name -> (its fields of ``env``, its fields of ``agent``) -> (environment, agent).
+ENVIRONMENTS = {"code_execution": _code_execution}

@@ -1,0 +1,78 @@
+"""Evaluates a checkpoint on held-out problems and prints the rates as JSON.
+
+  python -m experiments.evaluate --workdir=runs/quickstart [--split=validation] \
+      [--problems=1024] [--samples=8] [--pass_at=1,8] [--greedy] [--tick=100]
+"""
+
+import functools
+import json
+import math
+import pathlib
+import sys
+
+import jax
+from absl import app, flags, logging
+
+from agentic_grpo.training import compile_cache, evaluation
+from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
+from experiments import workdir
+from experiments.build import build, state_shapes
+
+WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
+TICK = flags.DEFINE_integer("tick", None, "Which checkpoint; the newest by default.")
+SPLIT = flags.DEFINE_string("split", "test", "Of the environment's problems.")
+PROBLEMS = flags.DEFINE_integer("problems", 1024, "How many.", lower_bound=1)
+SAMPLES = flags.DEFINE_integer("samples", 1, "Per problem.", lower_bound=1)
+PASS_AT = flags.DEFINE_list("pass_at", [], "The k of pass@k to report.")
+GREEDY = flags.DEFINE_bool(
+    "greedy", False, "The most probable token instead of a draw."
+)
+SEED = flags.DEFINE_integer("seed", None, "Of the problems; the run's by default.")
+COMPILE_CACHE = flags.DEFINE_string(
+    "compile_cache", None, 'Folder of compiled programs; "off" for none.'
+)
+
+
+def main(argv):
+    if len(argv) > 1:
+        sys.exit(f"error: {argv[1]!r} is no flag; flags look like --split=test")
+    if not flags.FLAGS["verbosity"].present:
+        logging.set_verbosity(logging.WARNING)
+    compile_cache.enable(COMPILE_CACHE.value)
+    try:
+        print(json.dumps(run(pathlib.Path(WORKDIR.value)), indent=2))
+    except (ValueError, CheckpointError) as error:
+        sys.exit(f"error: {error}")
+
+
+def run(folder: pathlib.Path) -> dict:
+    """The rates of one checkpoint: {name: number}."""
+    config = workdir.load_config(folder)
+    experiment = build(config)
+    program = experiment.program
+    settings = evaluation.EvaluationSettings(
+        split=SPLIT.value,
+        num_problems=PROBLEMS.value,
+        samples_per_problem=SAMPLES.value,
+        pass_at=tuple(int(k) for k in PASS_AT.value),
+        temperature=0.0 if GREEDY.value else config.rollout.temperature,
+        batch_size=math.gcd(PROBLEMS.value, config.evaluation.batch_size),
+    )
+    with Checkpoints(folder / "checkpoints") as checkpoints:
+        state, _ = checkpoints.restore(state_shapes(experiment), TICK.value)
+    seed = config.evaluation.seed if SEED.value is None else SEED.value
+    compute = jax.jit(
+        functools.partial(
+            evaluation.evaluate,
+            program.policy,
+            environment=program.environment,
+            settings=settings,
+        )
+    )
+    metrics = compute(state.learner.params, key=jax.random.key(seed))
+    rates = {name: round(rate, 6) for name, rate in evaluation.read(metrics).items()}
+    return {"tick": int(state.tick), "split": SPLIT.value, "seed": seed} | rates
+
+
+if __name__ == "__main__":
+    app.run(main)

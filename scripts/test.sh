@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# Checks format and lint and runs every test, as CI does. Arguments go to pytest, and
+# then it is pytest alone that runs:
+#
+#   scripts/test.sh                       everything
+#   scripts/test.sh -k telescope          the tests with this name
+#   scripts/test.sh -m "not slow"         without the slow ones
+set -euo pipefail
+
+source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
+prepare_environment
+cd "$ROOT"
+
+if [[ $# -eq 0 ]]; then
+  "$PYTHON" -m ruff format --check .
+  "$PYTHON" -m ruff check .
+fi
+exec "$PYTHON" -m pytest "$@"

@@ -1,0 +1,38 @@
+"""The only list of dependencies. Each lower bound is a version that was tested."""
+
+import setuptools
+
+REQUIRED = [
+    "absl-py>=2.3.1",
+    "chex>=0.1.92",
+    "flax>=0.12.8",
+    "jax>=0.10.2",
+    "ml-collections>=1.1.0",
+    "numpy>=2.0",
+    "optax>=0.2.8",
+    "orbax-checkpoint>=0.12.8",
+    "rich>=13.0",
+]
+
+EXTRAS = {
+    "plots": ["matplotlib>=3.10", "scipy>=1.14"],
+    "tensorboard": ["tensorboardX>=2.6"],
+    # setuptools: a test builds the package and looks at what it ships
+    "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.17", "setuptools>=69"],
+}
+
+setuptools.setup(
+    name="agentic_grpo",
+    version="0.1.0",
+    description="Agentic GRPO in JAX: update on stage rewards, correct on the verdict",
+    author="The agentic_grpo authors",
+    license="Apache-2.0",
+    license_files=["LICENSE"],
+    python_requires=">=3.11",
+    packages=setuptools.find_packages(include=["agentic_grpo", "agentic_grpo.*"]),
+    package_data={"agentic_grpo": ["py.typed", "ops/README.md"]},
+    include_package_data=False,
+    zip_safe=False,
+    install_requires=REQUIRED,
+    extras_require=EXTRAS,
+)

@@ -1,0 +1,137 @@
+"""What every credit rule owes: symmetry, clean masks, silence, age, refusals."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentic_grpo.ops import credit
+
+IS_ESTIMATE = np.array([True, False, False, True])
+IS_SKILL = np.array([False, True, False, False])
+KINDS = IS_ESTIMATE, IS_SKILL
+VERDICT = 4
+STAGES, REWARDED = np.arange(4), [0, 1, 3]
+IN_ORDER = [[0], [1], [3], [VERDICT]]
+
+RULES = {
+    "outcome": credit.outcome(*KINDS),
+    "immediate": credit.immediate(*KINDS),
+    "agentic": credit.agentic(*KINDS),
+    "calibrated": credit.calibrated(*KINDS),
+    "returns": credit.returns(*KINDS),
+    "turn_mix": credit.turn_mix(*KINDS),
+    "state_groups": credit.state_groups(*KINDS),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_members_can_be_renamed(name, make_events, serve):
+    """A group is a set: permuting members permutes their credit and nothing else."""
+    order = np.array([2, 0, 3, 1])
+    acted = np.ones((3, 4, 4), bool)
+    acted[:, 1, 3:] = False
+    events = make_events(3, acted=acted)
+    of_members = ("acted", "reward", "reward_mask", "verdict", "verdict_mask")
+    changes = {f: getattr(events, f)[:, order] for f in (*of_members, "state_id")}
+    first, _, _ = serve(RULES[name], events, IN_ORDER)
+    second, _, _ = serve(RULES[name], dataclasses.replace(events, **changes), IN_ORDER)
+    np.testing.assert_allclose(second, first[:, :, order], atol=1e-6)
+
+
+@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("poison", [np.nan, np.inf, -1e30])
+def test_what_lies_behind_a_false_mask_changes_nothing(
+    name, poison, make_events, serve
+):
+    acted = np.ones((3, 4, 4), bool)
+    acted[:, 1, 2:] = False
+    reward_mask = np.broadcast_to(STAGES != 2, (3, 4, 4)) & acted
+    reward_mask[:, 0, 0] = False
+    verdict_mask = np.ones((3, 4), bool)
+    verdict_mask[:, 2] = False
+    clean = make_events(
+        4, acted=acted, reward_mask=reward_mask, verdict_mask=verdict_mask
+    )
+    dirty = dataclasses.replace(
+        clean,
+        reward=jnp.where(clean.reward_mask, clean.reward, poison),
+        verdict=jnp.where(clean.verdict_mask, clean.verdict, poison),
+    )
+    first, _, state = serve(RULES[name], clean, IN_ORDER, learn=True)
+    second, credits, poisoned = serve(RULES[name], dirty, IN_ORDER, learn=True)
+    np.testing.assert_array_equal(first, second)
+    jax.tree.map(np.testing.assert_array_equal, state, poisoned)
+    assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(credits))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_equal_rewards_are_exactly_zero_and_reported(name, make_events, serve):
+    """trl#3857, #3452: float32 noise in a group of equal rewards became credit."""
+    value = np.float32(0.7)
+    events = make_events(
+        reward=np.full((3, 4, 4), value), verdict=np.full((3, 4), value)
+    )
+    total, credits, _ = serve(RULES[name], events, IN_ORDER)
+    np.testing.assert_array_equal(total, 0.0)
+    for served in credits:
+        paid = np.any(served.mask, axis=2)
+        np.testing.assert_array_equal(np.asarray(served.silent) & paid, paid)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_nothing_is_paid_when_nothing_is_ready(name, make_events, serve):
+    total, credits, _ = serve(RULES[name], make_events(), [[]])
+    np.testing.assert_array_equal(total, 0.0)
+    assert not np.any(credits[0].mask) and not np.any(credits[0].silent)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_a_stage_that_is_too_old_gets_nothing(name, make_events, serve):
+    fresh = np.broadcast_to(STAGES != 3, (3, 4))
+    total, credits, _ = serve(RULES[name], make_events(fresh=fresh), IN_ORDER)
+    np.testing.assert_array_equal(total[..., 3], 0.0)
+    assert not any(np.any(c.mask[..., 3]) for c in credits)
+    assert np.any(total[..., 0])
+
+
+def test_each_rule_says_which_events_it_serves():
+    served = {name: list(np.flatnonzero(r.event_mask)) for name, r in RULES.items()}
+    assert served == {
+        "outcome": [VERDICT],
+        "immediate": [*REWARDED, VERDICT],  # sigma_N needs the verdict
+        "agentic": [*REWARDED, VERDICT],
+        "calibrated": [*REWARDED, VERDICT],
+        "returns": [VERDICT],
+        "turn_mix": [*REWARDED, VERDICT],
+        "state_groups": [VERDICT],
+    }
+    alone = credit.immediate(*KINDS, divisor="own")
+    assert list(np.flatnonzero(alone.event_mask)) == REWARDED
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: credit.agentic(*KINDS, divisor="std"), "divisor='std'"),
+        (lambda: credit.outcome(*KINDS, baseline="median"), "baseline='median'"),
+        (lambda: credit.immediate(*KINDS, fill="none"), "fill='none'"),
+        (lambda: credit.agentic(*KINDS, skill_fill="x"), "skill_fill='x'"),
+        (lambda: credit.returns(*KINDS, fill="carry_forward"), "fill='carry_forward'"),
+        (lambda: credit.state_groups(*KINDS, divisor="stage"), "divisor='stage'"),
+        (lambda: credit.outcome(*KINDS, clip=credit.Clip(1.5, 0.2)), "low <= 1"),
+        (lambda: credit.outcome(*KINDS, clip=credit.Clip(0.2, -0.1)), "0 <= high"),
+        (lambda: credit.outcome(*KINDS, decay=1.0), "decay=1.0"),
+        (lambda: credit.calibrated(*KINDS, fixed_worth=1.5), "fixed_worth=1.5"),
+        (lambda: credit.calibrated(*KINDS, num_levels=0), "num_levels=0"),
+        (lambda: credit.calibrated(*KINDS, prior=credit.Prior(2.0, 1.0)), "prior="),
+        (lambda: credit.outcome(IS_ESTIMATE, IS_ESTIMATE), "never both"),
+        (lambda: credit.outcome(IS_ESTIMATE[:2], IS_SKILL), "one entry"),
+        (lambda: credit.outcome([1, 0, 0, 1], IS_SKILL), "must be a bool array"),
+    ],
+)
+def test_a_bad_option_is_refused_by_name(build, message):
+    with pytest.raises(ValueError, match=message):
+        build()

@@ -1,0 +1,161 @@
+"""Imports point down only, rooms of one floor do not know each other.
+
+scripts -> experiments -> training -> {rollout, learner} -> episodes
+        -> {envs, models, snapshots} -> ops -> records
+"""
+
+import ast
+import pathlib
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+#: What each room may import besides itself.
+ALLOWED = {
+    "records": set(),
+    "ops": {"records"},
+    "envs": {"records"},
+    "models": {"records", "ops"},
+    "snapshots": {"records", "ops"},
+    "episodes": {"records", "ops", "envs", "models", "snapshots"},
+    "rollout": {"records", "ops", "envs", "models", "snapshots", "episodes"},
+    "learner": {"records", "ops", "envs", "models", "snapshots"},
+}
+ROOMS = set(ALLOWED)
+ALLOWED["training"] = ROOMS
+ALLOWED["the front door"] = ROOMS | {"training"}
+ALLOWED["experiments"] = ROOMS | {"training", "the front door"}
+ALLOWED["scripts"] = ALLOWED["experiments"] | {"experiments"}
+
+#: Libraries and names with one home: dotted names, and the paths that may use them.
+HOMES = {
+    "ml_collections": ("experiments/",),
+    "orbax": ("agentic_grpo/training/checkpoints.py",),
+    "flax": ("agentic_grpo/models/",),
+    "jax.distributed": ("agentic_grpo/training/devices.py",),
+    "jax.make_mesh": ("agentic_grpo/training/devices.py",),
+    "jax.pmap": ("agentic_grpo/training/devices.py",),
+    "jax.shard_map": ("agentic_grpo/training/devices.py",),
+    "jax.experimental.shard_map": ("agentic_grpo/training/devices.py",),
+    "jax.experimental.mesh_utils": ("agentic_grpo/training/devices.py",),
+    "jax.sharding.Mesh": ("agentic_grpo/training/devices.py",),
+    "jax.sharding.AxisType": ("agentic_grpo/training/devices.py",),
+}
+
+
+def sources():
+    for folder in ("agentic_grpo", "experiments", "scripts"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield path.relative_to(ROOT).as_posix()
+
+
+def names_used(path, text):
+    """Every dotted name that a file imports or reaches through an imported name."""
+    tree = ast.parse(text)
+    bound = {}  # local name -> dotted name
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name
+                local = alias.asname or alias.name.split(".")[0]
+                bound[local] = alias.name if alias.asname else local
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}:{node.lineno}: a relative import"
+            for alias in node.names:
+                yield f"{node.module}.{alias.name}"
+                bound[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    for node in ast.walk(tree):
+        parts = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if parts and isinstance(node, ast.Name) and node.id in bound:
+            yield ".".join([bound[node.id], *reversed(parts)])
+
+
+def room_of_file(path):
+    parts = path.removesuffix(".py").split("/")
+    if parts == ["agentic_grpo", "__init__"]:
+        return "the front door"
+    return parts[1] if parts[0] == "agentic_grpo" else parts[0]
+
+
+def room_of_name(name):
+    """The room that a dotted name leads to; None outside this repository."""
+    first, _, rest = name.partition(".")
+    if first in ("experiments", "scripts"):
+        return first
+    if first != "agentic_grpo":
+        return None
+    room = rest.split(".")[0]
+    return room if room in ROOMS | {"training"} else "the front door"
+
+
+def violations(path, text):
+    room = room_of_file(path)
+    assert room in ALLOWED, f"{path}: a room without a floor in this test"
+    for name in set(names_used(path, text)):
+        target = room_of_name(name)
+        if target not in {None, room} | ALLOWED[room]:
+            yield f"{path} ({room}) uses {name} ({target})"
+        for prefix, homes in HOMES.items():
+            if (
+                name == prefix or name.startswith(prefix + ".")
+            ) and not path.startswith(homes):
+                yield f"{path} uses {name}, whose home is {', '.join(homes)}"
+
+
+def test_imports_point_down_and_libraries_stay_at_home():
+    found = [
+        violation
+        for path in sources()
+        for violation in violations(path, (ROOT / path).read_text(encoding="utf-8"))
+    ]
+    assert not found, "\n".join(sorted(found))
+
+
+def test_there_is_something_to_look_at():
+    rooms = {room_of_file(path) for path in sources()}
+    assert {"records", "ops", "training", "the front door", "experiments"} <= rooms
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("agentic_grpo/ops/credit.py", "import agentic_grpo.training.tick"),
+        (
+            "agentic_grpo/ops/credit.py",
+            "def f():\n    from agentic_grpo import learner",
+        ),
+        ("agentic_grpo/models/decoding.py", "from agentic_grpo.envs import base"),
+        ("agentic_grpo/rollout.py", "from agentic_grpo import learner"),
+        ("agentic_grpo/envs/base.py", "from agentic_grpo.ops import credit"),
+        ("agentic_grpo/training/loop.py", "import experiments.build"),
+        ("agentic_grpo/training/tick.py", "from agentic_grpo import StageKind"),
+        ("agentic_grpo/ops/credit.py", "import ml_collections"),
+        ("agentic_grpo/training/loop.py", "import orbax.checkpoint as ocp"),
+        ("agentic_grpo/learner.py", "from flax import nnx"),
+        ("agentic_grpo/learner.py", "import jax\njax.pmap(f)"),
+        ("agentic_grpo/learner.py", "from jax import shard_map as s"),
+        ("experiments/train.py", "import jax as j\nj.distributed.initialize()"),
+        ("experiments/train.py", "from scripts import plot_runs"),
+    ],
+)
+def test_a_wrong_import_is_seen(path, text):
+    assert list(violations(path, text))
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("agentic_grpo/models/decoding.py", "from agentic_grpo.ops import credit"),
+        ("agentic_grpo/models/decoding.py", "from agentic_grpo.models import other"),
+        ("agentic_grpo/training/devices.py", "import jax\njax.make_mesh((1,), ('x',))"),
+        ("experiments/configs/default.py", "import ml_collections"),
+        ("scripts/benchmark.py", "import agentic_grpo\nfrom experiments import build"),
+        ("agentic_grpo/ops/credit.py", "import jax\njax.lax.psum(x, 'device')"),
+    ],
+)
+def test_a_right_import_is_let_through(path, text):
+    assert not list(violations(path, text))

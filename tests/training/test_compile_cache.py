@@ -1,0 +1,70 @@
+"""The compile cache is on where it can be, named after the machine, and never fatal."""
+
+import pathlib
+
+import jax
+import jaxlib
+import pytest
+
+from agentic_grpo.training import compile_cache, machine
+
+
+@pytest.fixture(autouse=True)
+def restored_settings(monkeypatch):
+    names = (
+        "jax_compilation_cache_dir",
+        "jax_persistent_cache_min_compile_time_secs",
+        "jax_persistent_cache_min_entry_size_bytes",
+    )
+    before = {name: getattr(jax.config, name) for name in names}
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
+def test_the_default_folder_names_processor_and_version(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = compile_cache.enable()
+    name = f"{machine.processor_slug()}-jaxlib{jaxlib.__version__}"
+    assert folder == tmp_path / "agentic_grpo" / name and folder.is_dir()
+    assert jax.config.jax_compilation_cache_dir == str(folder)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert compile_cache.enable().is_relative_to(tmp_path / "home" / ".cache")
+
+
+def test_a_path_beats_the_variable_which_beats_the_default(tmp_path, monkeypatch):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "variable"))
+    assert compile_cache.enable() == tmp_path / "variable"
+    monkeypatch.chdir(tmp_path)
+    assert compile_cache.enable("path") == tmp_path / "path"
+
+
+@pytest.mark.parametrize("directory", ["", "off"])
+def test_it_can_be_switched_off_even_against_the_variable(
+    tmp_path, monkeypatch, directory
+):
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", str(tmp_path))
+    compile_cache.enable()
+    assert compile_cache.enable(directory) is None
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_a_folder_that_cannot_be_made_is_a_warning(tmp_path):
+    (tmp_path / "file").write_text("in the way")
+    assert compile_cache.enable(str(tmp_path / "file" / "cache")) is None
+    assert jax.config.jax_compilation_cache_dir is None
+
+
+def test_machines_with_other_instructions_do_not_share(monkeypatch):
+    # a hypervisor's "AMD EPYC" may or may not have AVX-512
+    def slug(cpuinfo):
+        monkeypatch.setattr(pathlib.Path, "read_text", lambda *_, **__: cpuinfo)
+        return machine.processor_slug()
+
+    plain = slug("model name\t: AMD EPYC (9B14)\nflags\t: sse avx2\n\nprocessor\t: 1\n")
+    wide = slug("model name\t: AMD EPYC (9B14)\nflags\t: sse avx2 avx512f\n")
+    assert plain != wide
+    assert plain.startswith("amd-epyc-9b14-") and len(plain) == len(wide) == 22
+    assert "/" not in slug("model name : Odd/Name ~ µ\n")
