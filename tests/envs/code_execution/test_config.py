@@ -1,0 +1,63 @@
+"""Settings are checked where they are made; errors name field, value and rule."""
+
+import pytest
+
+from agentic_grpo.envs.code_execution import CodeExecutionConfig, Latency
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"families": ()}, r"families is \(\); it must be not empty"),
+        ({"families": ("nope",)}, r"families is 'nope'; it must be one of"),
+        ({"families": ("cubes", "cubes")}, r"families .* free of repetitions"),
+        ({"families": ["cubes"]}, r"families .* a tuple"),
+        ({"stages": ()}, "stages .* not empty"),
+        ({"stages": ("coding",)}, "stages is 'coding'; it must be one of"),
+        ({"stages": ("hypothesis", "tests")}, "stages .* a program is written"),
+        ({"stages": ("code",)}, "hidden_rate is 0.5; .* hypothesis"),
+        ({"hidden_rate": 1.5}, r"hidden_rate is 1.5; it must be in \[0, 1\]"),
+        ({"num_cases": 0}, r"num_cases is 0; it must be in 1 \.\. 4"),
+        ({"num_visible_tests": 9}, "num_visible_tests is 9"),
+        ({"num_hidden_tests": 1}, "num_hidden_tests is 1"),
+        ({"visible_fidelity": -0.1}, "visible_fidelity .* -0.1"),
+        ({"visible_fidelity": (("cubes", 0.5),)}, "visible_fidelity .* one pair for"),
+        ({"fidelity_mode": "honest"}, "fidelity_mode is 'honest'"),
+        ({"verdict": "partial"}, "verdict is 'partial'"),
+        ({"full_speedup": 1.0}, "full_speedup is 1.0; it must be greater than 1"),
+        ({"stage_cost": 2.0}, "stage_cost is 2.0"),
+        ({"latency_of_stage": (("coding", Latency(minimum=1)),)}, "'coding'"),
+    ],
+)
+def test_a_wrong_field_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        CodeExecutionConfig(**fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"minimum": -1}, "minimum is -1"),
+        ({"minimum": 3, "maximum": 2}, "maximum is 2; it must be at least minimum, 3"),
+        ({"minimum": 1, "maximum": 2, "tail_probability": 2}, "tail_probability is 2"),
+        ({"minimum": 1, "tail_probability": 0.5}, "tail_probability is 0.5"),
+    ],
+)
+def test_a_wrong_latency_is_refused(fields, message):
+    with pytest.raises(ValueError, match=message):
+        Latency(**fields)
+
+
+def test_fidelity_is_one_for_all_or_one_per_family():
+    config = CodeExecutionConfig(families=("cubes", "toggle"), visible_fidelity=0.5)
+    assert config.fidelity_of_family == {"cubes": 0.5, "toggle": 0.5}
+    pairs = (("toggle", 1.0), ("cubes", 0.0))
+    config = CodeExecutionConfig(families=("cubes", "toggle"), visible_fidelity=pairs)
+    assert config.fidelity_of_family == {"cubes": 0.0, "toggle": 1.0}
+
+
+def test_latency_is_looked_up_by_stage():
+    slow = Latency(minimum=5)
+    config = CodeExecutionConfig(latency_of_stage=(("code", slow),))
+    assert config.latency_of("code") is slow
+    assert config.latency_of("debug") == config.stage_latency
