@@ -1,4 +1,4 @@
-"""The only list of dependencies. Each lower bound is a version that was tested."""
+"""The only list of dependencies. The JAX family is bounded by the tested versions."""
 
 import setuptools
 

@@ -65,7 +65,9 @@ def run(config, folder: pathlib.Path) -> dict | None:
     evaluate, test = _evaluators(experiment)
     with (
         Checkpoints(folder / "checkpoints", keep=config.checkpoint.keep) as checkpoints,
-        Progress(config.num_ticks) as progress,
+        Progress(
+            config.num_ticks, start_tick=checkpoints.latest_step() or 0
+        ) as progress,
         MetricsWriter(folder, tensorboard=config.logging.tensorboard) as writer,
     ):
         if checkpoints.latest_step() is None:

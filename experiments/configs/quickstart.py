@@ -1,7 +1,15 @@
-"""Quickstart: an agent learns to write efficient programs, in minutes on a laptop.
+"""Quickstart: an agent learns to write efficient programs, in minutes on two cores.
 
   python -m experiments.train --config=experiments/configs/quickstart.py \
       --workdir=runs/quickstart
+
+Six families over three levels; the statement hides a parameter in half of the problems,
+which the hypothesis stage reveals. The base model writes slow programs: right on small
+visible tests, out of fuel on the hidden ones. Half of the visible tests are hidden-like
+(stage rewards are partly truthful); the verdict comes 10 ticks late, all or nothing.
+
+Expected: solve rate on 1,024 test problems from about 0.09 to about 0.97; wall time and
+the other credit rules are in BUILD_NOTES.md, "Results log".
 """
 
 from experiments.configs import default
@@ -9,8 +17,10 @@ from experiments.configs import default
 
 def get_config():
     c = default.get_config()
-    c.num_ticks = 200
-    c.ticks_per_dispatch = 5
+    c.num_ticks = 250
+    c.env.code_execution.num_cases = 1  # f(0): a counterexample is the hidden parameter
     c.env.code_execution.visible_fidelity = 0.5
     c.env.code_execution.verdict_latency.minimum = 10
+    c.learner.learning_rate = 5e-4
+    c.learner.schedule = "cosine"
     return c
