@@ -1,8 +1,8 @@
 """The parts of a Llama-style decoder: rotary attention, gated MLP, block.
 
 Axis letters: **N** rows, **T** columns of queries, **C** columns of keys, **H** hidden
-size, **Q** heads of queries, **K** heads of keys and values, **D** size of a head. Every
-head of keys and values serves Q // K consecutive heads of queries (grouped-query
+size, **Q** heads of queries, **K** heads of keys and values, **D** size of a head.
+Every head of keys and values serves Q // K consecutive heads of queries (grouped-query
 attention, Ainslie et al. 2023).
 """
 
@@ -83,7 +83,7 @@ def attend(queries, keys, values, mask):
 
 
 def _projection(fan_in, fan_out, scale, config, rngs):
-    """A matrix without bias whose entries start with the variance ``scale / fan_in``."""
+    """A matrix without bias; its entries start with variance ``scale / fan_in``."""
     return nnx.Linear(
         fan_in,
         fan_out,
@@ -238,8 +238,8 @@ class Decoder(nnx.Module):
           positions: int32 [N, 1].
           mask: bool [N, 1, C].
           cache: per layer (keys [N, K, D, C], values [N, K, C, D]).
-          column: int32 []; the column of the cache to write, one for all rows: that is a
-            copy of a slice, where a column per row would be a scatter.
+          column: int32 []; the column of the cache to write, one for all rows: that is
+            a copy of a slice, where a column per row would be a scatter.
 
         Returns:
           (hidden [N, H], the cache).

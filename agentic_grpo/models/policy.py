@@ -14,7 +14,8 @@ def decoder_policy(model, layout, *, end_token, pad_token, chunk_size=None) -> P
       layout: a ``records.EpisodeLayout``.
       end_token: ends what the agent writes in a stage.
       pad_token: fills what is not written.
-      chunk_size: columns whose logits exist at one time when scoring; None for all.
+      chunk_size: vocabulary entries whose logits exist at one time when scoring; None:
+        chosen so that memory stays bounded.
 
     Returns:
       ``models.base.Policy``.

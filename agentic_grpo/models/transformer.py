@@ -106,7 +106,7 @@ class Transformer:
     config: TransformerConfig
 
     def init(self, key: jax.Array) -> Params:
-        """Draws parameters from a typed key; deeper models start with smaller blocks."""
+        """Draws parameters from a typed key; in deep models blocks start smaller."""
         module = layers.Decoder(self.config, rngs=nnx.Rngs(params=key))
         return nnx.to_pure_dict(nnx.state(module))
 

@@ -289,6 +289,29 @@ class Bigram:
         return self.hidden(params, tokens, positions, attention_mask), cache
 
 
+@functools.partial(jax.jit, static_argnames="temperature")
+def sample_bigrams(table, first, uniforms, *, temperature):
+    """Every row holds its first token alone and writes to the full width."""
+    rows, width = uniforms.shape
+    return decoding.sample_actions(
+        Bigram(),
+        table,
+        first[:, None],
+        jnp.ones((rows, 1), bool),
+        jnp.ones((rows, 1), bool),
+        jnp.zeros(rows, jnp.int32),
+        jnp.full(rows, width),
+        jnp.ones(rows, bool),
+        uniforms,
+        column_visibility=np.ones((1, 1), bool),
+        max_actions=width,
+        prefix_width=1,
+        end_token=99,
+        pad_token=0,
+        temperature=temperature,
+    )
+
+
 def test_scoring_reads_the_token_before_and_not_another():
     """Published case; TRL, verl and Tunix agree. A shift by one gives other numbers."""
     rng = np.random.default_rng(0)
@@ -324,23 +347,8 @@ def test_temperature_is_the_same_on_both_sides(temperature, expected):
         Bigram(), table, tokens, seen, square, temperature=temperature
     )
     np.testing.assert_allclose(scored[0, 1], expected, atol=1e-6)
-    actions = decoding.sample_actions(
-        Bigram(),
-        table,
-        tokens,
-        seen,
-        seen,
-        np.zeros(1, np.int32),
-        np.ones(1, np.int32),
-        np.ones(1, bool),
-        np.full((1, 1), 0.99, np.float32),
-        column_visibility=square,
-        max_actions=1,
-        prefix_width=1,
-        end_token=0,
-        pad_token=0,
-        temperature=temperature,
-    )
+    uniforms = np.full((1, 1), 0.99, np.float32)
+    actions = sample_bigrams(table, tokens[:, 0], uniforms, temperature=temperature)
     assert actions.tokens[0, 0] == 1
     np.testing.assert_allclose(actions.log_probs[0, 0], expected, atol=1e-6)
 
@@ -349,23 +357,9 @@ def test_frequencies_match_the_softmax_at_the_sampling_temperature():
     """Chi-square over two tokens, 36 cells; the first token feeds the second."""
     rows, temperature = 20_000, 0.5
     table = np.random.default_rng(1).normal(size=(6, 6)).astype(np.float32)
-    actions = decoding.sample_actions(
-        Bigram(),
-        table,
-        np.full((rows, 1), 4, np.int32),
-        np.ones((rows, 1), bool),
-        np.ones((rows, 1), bool),
-        np.zeros(rows, np.int32),
-        np.full(rows, 2, np.int32),
-        np.ones(rows, bool),
-        jax.random.uniform(jax.random.key(0), (rows, 2)),
-        column_visibility=np.ones((1, 1), bool),
-        max_actions=2,
-        prefix_width=1,
-        end_token=99,
-        pad_token=0,
-        temperature=temperature,
-    )
+    first = np.full(rows, 4, np.int32)
+    uniforms = jax.random.uniform(jax.random.key(0), (rows, 2))
+    actions = sample_bigrams(table, first, uniforms, temperature=temperature)
     p = np.exp(table.astype(np.float64) / temperature)
     p /= p.sum(1, keepdims=True)
     expected = rows * p[4][:, None] * p

@@ -60,7 +60,7 @@ def test_the_proximal_anchor_is_never_clipped_and_weighs_by_the_ratio():
 
 
 def test_the_post_immediate_anchor_measures_from_where_the_first_phase_left_it():
-    # pi / pi_post = 1.15 and 0.5; pi_post / mu = 1.3 and 1. The first is inside its clip
+    # pi / pi_post = 1.15 and 0.5; pi_post / mu = 1.3 and 1. The first is in its clip
     # range, the second beyond it, and pushed further out.
     got, _ = gradient("post_immediate", credit(1.0, -1.0))
     np.testing.assert_allclose(got, [[0.0, -1.5, 0.0]], rtol=1e-5)

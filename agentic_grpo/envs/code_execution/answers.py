@@ -25,12 +25,17 @@ def note(
     setting: Setting, members: Members, stage: jax.Array, executed: Executed
 ) -> Members:
     """Enters what became of the members' programs."""
-    ran = setting.at(stage, "code", "debug")[..., None]
-    ran_own = setting.at(stage, "code", "debug", "tests")[..., None]
+    ran = setting.at(stage, "code", "debug")
+    ran_own = setting.at(stage, "code", "debug", "tests")
     return dataclasses.replace(
         members,
-        visible_status=jnp.where(ran, executed.visible_status, members.visible_status),
-        own_status=jnp.where(ran_own, executed.own_status, members.own_status),
+        keeps_status=members.keeps_status | ran,
+        visible_status=jnp.where(
+            ran[..., None], executed.visible_status, members.visible_status
+        ),
+        own_status=jnp.where(
+            ran_own[..., None], executed.own_status, members.own_status
+        ),
     )
 
 
@@ -78,9 +83,18 @@ def answer(
         kept = summary.kept(text, expected)
         reward = jnp.where(here, jnp.mean(kept, axis=-1, dtype=jnp.float32), reward)
         told = _choose(here, summary.observation(kept, width), told)
-        remembered = members.remembered & (~here | jnp.all(kept, axis=-1))
-        members = dataclasses.replace(members, remembered=remembered)
+        members = forget(setting.facts, members, kept | ~here[..., None])
     return reward, told, members
+
+
+def forget(names, members, kept) -> Members:
+    """Notes which facts [N, G, F] a summary has kept."""
+    changes = {
+        f"keeps_{name}": getattr(members, f"keeps_{name}") & kept[..., place]
+        for place, name in enumerate(names)
+        if name != "plan"  # it binds whether or not the member knows it
+    }
+    return dataclasses.replace(members, **changes)
 
 
 def estimate(setting, state, members, executed) -> jax.Array:

@@ -4,12 +4,15 @@ import dataclasses
 
 from agentic_grpo.envs.code_execution.families import FAMILIES
 from agentic_grpo.envs.code_execution.vocabulary import STAGE_NAMES
+from agentic_grpo.envs.latency import Latency
 
 FIDELITY_MODES = ("blind", "deceptive")
 VERDICT_RULES = ("all_or_nothing", "graded")
 
 #: Stages whose text is a program.
 PROGRAM_STAGES = ("code", "debug")
+
+_NEXT_TICK, _TWENTY_TICKS = Latency(minimum=1), Latency(minimum=20)
 
 
 def _require(holds: bool, field: str, value, rule: str):
@@ -22,40 +25,8 @@ def _require_share(field: str, value: float):
 
 
 def _require_names(field: str, names, known):
-    _require(len(names) > 0 or field == "latency_of_stage", field, names, "not empty")
     for name in names:
         _require(name in known, field, name, f"one of {tuple(known)}")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Latency:
-    """Ticks between writing and reward, drawn per member and stage.
-
-    ``minimum`` ticks; with probability ``tail_probability`` instead uniformly one of
-    minimum + 1 .. maximum, so that a group has stragglers.
-    """
-
-    minimum: int
-    maximum: int | None = None
-    tail_probability: float = 0.0
-
-    def __post_init__(self):
-        if self.maximum is None:
-            object.__setattr__(self, "maximum", self.minimum)
-        _require(self.minimum >= 0, "minimum", self.minimum, "at least 0")
-        _require(
-            self.maximum >= self.minimum,
-            "maximum",
-            self.maximum,
-            f"at least minimum, {self.minimum}",
-        )
-        _require_share("tail_probability", self.tail_probability)
-        _require(
-            self.tail_probability == 0 or self.maximum > self.minimum,
-            "tail_probability",
-            self.tail_probability,
-            "0 unless maximum is greater than minimum",
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,9 +34,12 @@ class CodeExecutionConfig:
     """What is asked, how it is judged, and when the answers come.
 
     Attributes:
-      families: names of the problem families.
+      families: names of the problem families; those that are held out serve the split
+        ``compositions`` alone.
       stages: the workflow in order, of ``vocabulary.STAGE_NAMES``; any may be left out
         or repeated, but a program must be written somewhere.
+      unrewarded_stages: names of stages that have no reward of their own; the verdict
+        alone pays them.
       hidden_rate: share of problems whose statement hides a parameter.
       num_cases: small cases that the hypothesis predicts, n = 0, 1, ...
       num_visible_tests, num_hidden_tests: sizes of a group's two suites.
@@ -96,6 +70,7 @@ class CodeExecutionConfig:
         "power",
     )
     stages: tuple[str, ...] = ("hypothesis", "code", "debug")
+    unrewarded_stages: tuple[str, ...] = ()
     hidden_rate: float = 0.5
     num_cases: int = 2
     num_visible_tests: int = 4
@@ -112,13 +87,14 @@ class CodeExecutionConfig:
     loose_fuel: int = 128
     stage_cost: float = 0.0
     length_penalty: float = 0.0
-    stage_latency: Latency = Latency(minimum=1)
+    stage_latency: Latency = _NEXT_TICK
     latency_of_stage: tuple[tuple[str, Latency], ...] = ()
-    verdict_latency: Latency = Latency(minimum=20)
+    verdict_latency: Latency = _TWENTY_TICKS
 
     def __post_init__(self):
         self._check_workflow()
         _require(isinstance(self.families, tuple), "families", self.families, "a tuple")
+        _require(len(self.families) > 0, "families", self.families, "not empty")
         _require_names("families", self.families, FAMILIES)
         _require(
             len(set(self.families)) == len(self.families),
@@ -136,7 +112,8 @@ class CodeExecutionConfig:
             ("loose_fuel", 128, 1024),
         ):
             value = getattr(self, name)
-            _require(low <= value <= high, name, value, f"in {low} .. {high}")
+            holds = isinstance(value, int) and low <= value <= high
+            _require(holds, name, value, f"an integer in {low} .. {high}")
         for name in (
             "hidden_rate",
             "out_of_fuel_score",
@@ -167,9 +144,9 @@ class CodeExecutionConfig:
             self.hidden_rate,
             "0 in a workflow without a hypothesis stage, which reveals the parameter",
         )
-        _require_names(
-            "latency_of_stage", [name for name, _ in self.latency_of_stage], self.stages
-        )
+        latency_names = [name for name, _ in self.latency_of_stage]
+        _require_names("latency_of_stage", latency_names, self.stages)
+        _require_names("unrewarded_stages", self.unrewarded_stages, self.stages)
 
     @property
     def fidelity_of_family(self) -> dict[str, float]:
@@ -178,7 +155,7 @@ class CodeExecutionConfig:
         Raises:
           ValueError: pairs were given that do not name each family once.
         """
-        if not isinstance(self.visible_fidelity, tuple):
+        if isinstance(self.visible_fidelity, (int, float)):
             return dict.fromkeys(self.families, self.visible_fidelity)
         names = [name for name, _ in self.visible_fidelity]
         _require(

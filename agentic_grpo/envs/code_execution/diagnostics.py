@@ -1,7 +1,7 @@
 """Measuring agents and rewards: episodes as arrays, and what they tell.
 
-Everything works on ``Episodes``, whoever played them; ``player`` plays the scripted
-agents.
+``player`` plays the scripted agents. What measures takes ``Episodes``, or any record
+that has its fields: the rows of ``agentic_grpo.episodes.play_episodes``, for a policy.
 """
 
 from collections.abc import Callable

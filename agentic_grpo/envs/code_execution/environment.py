@@ -57,7 +57,10 @@ Feedback never tells what a test expects. Text of any other form has a defined o
 a token that is no instruction is a fault when executed; so is a whole program that
 breaks its plan, and after a text that names no plan nothing may be written; predictions
 that are not exactly 2 C digits score 0, are told ``malformed``, and reveal nothing;
-inputs outside the domain are invalid and kill nothing; facts count in their places.
+inputs that the judge never asks are invalid and kill nothing; facts count in their
+places.
+
+A stage that ``unrewarded_stages`` names has no reward; its feedback comes all the same.
 
 **Mutants** (``mutants``): one-instruction edits of the efficient program that change
 its function, the hardest first, and, above level 1, the brute force: correct but slow.
@@ -85,12 +88,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentic_grpo.envs import base
+from agentic_grpo.envs import base, latency
 from agentic_grpo.envs.code_execution import (
     answers,
     columns,
     execution,
-    latency,
     rewards,
     suites,
     texts,
@@ -183,7 +185,7 @@ class CodeExecution:
         submits = setting.at(stage, "debug") & texts.is_submission(text)
         ends = acting & (submits | (stage == layout.num_stages - 1)[:, None])
 
-        members = writing.write(setting, old, stage, text, submits)
+        members = writing.write(setting, state.problem, old, stage, text, submits)
         executed = execution.execute(setting, state, members, stage, acting, ends)
         members = answers.note(setting, members, stage, executed)
         reward, told, members = answers.answer(
@@ -194,6 +196,7 @@ class CodeExecution:
             acting, dataclasses.replace(members, ended=old.ended | ends), old
         )
 
+        rewarded = acting & ~setting.at(stage, *self.config.unrewarded_stages)
         uniform = jax.vmap(lambda key: jax.random.uniform(key, (4, acting.shape[1])))(
             keys
         )
@@ -202,8 +205,8 @@ class CodeExecution:
             state=dataclasses.replace(state, members=members),
             observation_tokens=told.tokens,
             observation_mask=self._observed(stage, told, acting & ~submits),
-            reward=jnp.where(acting, reward, 0.0),
-            reward_mask=acting,
+            reward=jnp.where(rewarded, reward, 0.0),
+            reward_mask=rewarded,
             latency=latency.draw(
                 uniform[:, :2],
                 [self.config.latency_of(name) for name in self.config.stages],

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 
 from agentic_grpo import records
 from agentic_grpo.envs.code_execution import feedback, jobs, texts, vocabulary
-from agentic_grpo.envs.code_execution.family import NUM_M, NUM_N
+from agentic_grpo.envs.code_execution.family import NUM_M
 from agentic_grpo.envs.code_execution.rewards import TestStatus
 from agentic_grpo.envs.code_execution.workflow import INPUT_DIGITS
 
@@ -23,17 +23,20 @@ class Attack:
     observation: feedback.Observation
 
 
-def read(text: texts.Text, num_tests: int) -> tuple[jax.Array, jax.Array]:
+def read(
+    text: texts.Text, largest_n: jax.Array, num_tests: int
+) -> tuple[jax.Array, jax.Array]:
     """Inputs int32 [N, G, k, 2] and their validity [N, G, k].
 
-    A test is two digits of n and one of m; it is valid if they are digits and the input
-    lies in the domain. Invalid ones are told as (0, 0).
+    A test is two digits of n and one of m; it is valid if they are digits and the judge
+    might ask them: n <= largest_n [N], m < NUM_M. Invalid ones are told as (0, 0).
     """
     digits, are_digits = texts.as_digits(text, INPUT_DIGITS * num_tests)
     shape = (*digits.shape[:2], num_tests, INPUT_DIGITS)
     digits, are_digits = digits.reshape(shape), are_digits.reshape(shape)
     n, m = 10 * digits[..., 0] + digits[..., 1], digits[..., 2]
-    valid = jnp.all(are_digits, axis=-1) & (n < NUM_N) & (m < NUM_M)
+    limit = largest_n[:, None, None]
+    valid = jnp.all(are_digits, axis=-1) & (n <= limit) & (m < NUM_M)
     inputs = jnp.where(valid[..., None], jnp.stack([n, m], axis=-1), 0)
     return inputs, valid
 

@@ -23,16 +23,13 @@ from agentic_grpo.envs.code_execution import (
     vocabulary,
 )
 from agentic_grpo.envs.code_execution.environment import CodeExecution
-from agentic_grpo.envs.code_execution.family import NUM_M, NUM_N
+from agentic_grpo.envs.code_execution.family import NUM_M
 from agentic_grpo.envs.code_execution.instructions import Op
 from agentic_grpo.envs.code_execution.problems import NUM_DIGITS
 from agentic_grpo.envs.code_execution.rewards import TestStatus
 from agentic_grpo.envs.code_execution.state import CodeState
 
 _BRUTE_FORCE, _EFFICIENT = 0, 1
-
-#: Own tests are large and small in turn: those that tell slow programs, and wrong ones.
-_LARGE, _SMALL = (32, NUM_N - 1), (2, 9)
 
 
 @records.record
@@ -152,7 +149,7 @@ class ScriptedAgent:
         for name, text in (
             ("hypothesis", lambda: self._hypothesis(believed)),
             ("algorithm", lambda: self._plan(believed, kind)),
-            ("tests", lambda: self._own_tests(for_tests)),
+            ("tests", lambda: self._own_tests(state.problem, for_tests)),
             ("summary", lambda: self._summary(members, believed, status)),
         ):
             if name in setting.config.stages:
@@ -171,7 +168,7 @@ class ScriptedAgent:
         The guess is the same throughout an episode, but for a fresh one in debugging.
         """
         members = state.members
-        knows = ~state.hidden[:, None] | (members.revealed & members.remembered)
+        knows = ~state.hidden[:, None] | (members.revealed & members.keeps_digit)
         same = members.seed * 1024 % 1.0  # independent of how the seed compares
         guess = suites.below(
             jnp.where(self._setting.at(stage, "debug"), uniform, same), NUM_DIGITS
@@ -187,7 +184,7 @@ class ScriptedAgent:
         passed = visible == TestStatus.PASSED
         own_failed = (own != TestStatus.PASSED) & (own != TestStatus.NOT_RUN)
         status = jnp.where(passed & own_failed, own, visible)
-        return jnp.where(members.remembered, status, int(TestStatus.NOT_RUN))
+        return jnp.where(members.keeps_status, status, int(TestStatus.NOT_RUN))
 
     def _intention(self, members, believed, stage, dials, status, uniform):
         """int32 [N, G]: which program the agent means to write."""
@@ -213,11 +210,17 @@ class ScriptedAgent:
         plan = columns.rows(self._setting.table.plan, believed)
         return (vocabulary.FIRST_PLAN + columns.pick(plan, kind))[..., None]
 
-    def _own_tests(self, uniform):
+    def _own_tests(self, problem, uniform):
+        """Large and small inputs in turn: for slow programs, and for wrong ones."""
+        table = self._setting.table
         for_n, for_m = jnp.split(uniform, 2, axis=-1)
+        large, small = (
+            columns.rows(bounds, problem)[:, None, None]
+            for bounds in (table.large_n, table.small_n)
+        )
         is_large = columns.numbers(for_n.shape[-1]) % 2 == 0
-        low = jnp.where(is_large, _LARGE[0], _SMALL[0])
-        high = jnp.where(is_large, _LARGE[1], _SMALL[1])
+        low = jnp.where(is_large, large[..., 0], small[..., 0])
+        high = jnp.where(is_large, large[..., 1], small[..., 1])
         n = low + suites.below(for_n, high - low + 1)
         m = 1 + suites.below(for_m, NUM_M - 1)
         digits = jnp.stack([*feedback.two_digits(n), feedback.digit(m)], axis=-1)

@@ -34,7 +34,8 @@ class Members:
       program: int32 [N, G, L]; the current program, all HALT before the first.
       plan: int32 [N, G]; the plan that binds it, ``plans.UNBOUND`` before any.
       revealed: bool [N, G]; a hypothesis has brought the hidden parameter to light.
-      remembered: bool [N, G]; no summary has lost a fact since.
+      keeps_digit: bool [N, G]; no summary has lost that parameter since.
+      keeps_status: bool [N, G]; nor the status of the last program.
       visible_status: int32 [N, G, K] TestStatus of the last program on visible tests.
       own_inputs: int32 [N, G, k, 2]; the inputs that its tests stage wrote.
       own_valid: bool [N, G, k]; which of them are valid.
@@ -47,7 +48,8 @@ class Members:
     program: jax.Array
     plan: jax.Array
     revealed: jax.Array
-    remembered: jax.Array
+    keeps_digit: jax.Array
+    keeps_status: jax.Array
     visible_status: jax.Array
     own_inputs: jax.Array
     own_valid: jax.Array

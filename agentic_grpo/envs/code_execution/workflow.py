@@ -31,7 +31,11 @@ def layout(
     stages = tuple(
         records.StageSpec(
             name=_unique_name(config.stages, index),
-            kind=_KINDS[name],
+            kind=(
+                records.StageKind.NONE
+                if name in config.unrewarded_stages
+                else _KINDS[name]
+            ),
             action_width=actions[name],
             # Nobody reads what comes back from the last stage.
             observation_width=0 if index == last else observations[name],

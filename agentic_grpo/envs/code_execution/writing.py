@@ -5,7 +5,13 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo.envs.code_execution import own_tests, plans, texts, vocabulary
+from agentic_grpo.envs.code_execution import (
+    columns,
+    own_tests,
+    plans,
+    texts,
+    vocabulary,
+)
 from agentic_grpo.envs.code_execution.setting import Setting
 from agentic_grpo.envs.code_execution.state import Members
 
@@ -22,7 +28,8 @@ def newcomers(setting: Setting, seed: jax.Array) -> Members:
         program=zeros(setting.table.program_width),
         plan=zeros() + plans.UNBOUND,
         revealed=zeros(dtype=bool),
-        remembered=~zeros(dtype=bool),
+        keeps_digit=~zeros(dtype=bool),
+        keeps_status=~zeros(dtype=bool),
         visible_status=zeros(setting.config.num_visible_tests),
         own_inputs=zeros(num_own, 2),
         own_valid=zeros(num_own, dtype=bool),
@@ -35,6 +42,7 @@ def newcomers(setting: Setting, seed: jax.Array) -> Members:
 
 def write(
     setting: Setting,
+    problem: jax.Array,
     members: Members,
     stage: jax.Array,
     text: texts.Text,
@@ -44,6 +52,14 @@ def write(
 
     A program that breaks its plan is replaced by one that is a fault; a submission
     leaves the current program as it is.
+
+    Args:
+      setting: the tables.
+      problem: int32 [N].
+      members: before the stage.
+      stage: int32 [N].
+      text: what they wrote.
+      submits: bool [N, G]; those who handed their work in instead of writing a program.
     """
     changes = {
         "stages_written": members.stages_written + 1,
@@ -58,7 +74,8 @@ def write(
     writes = (setting.at(stage, "code", "debug") & ~submits)[..., None]
     changes["program"] = jnp.where(writes, program, members.program)
     if "tests" in setting.config.stages:
-        inputs, valid = own_tests.read(text, setting.config.num_own_tests)
+        largest_n = columns.rows(setting.table.large_n, problem)[:, 1]
+        inputs, valid = own_tests.read(text, largest_n, setting.config.num_own_tests)
         here = setting.at(stage, "tests")[..., None]
         changes["own_valid"] = jnp.where(here, valid, members.own_valid)
         changes["own_inputs"] = jnp.where(here[..., None], inputs, members.own_inputs)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentic_grpo.envs.code_execution import CodeExecution, CodeExecutionConfig
+from agentic_grpo.envs.code_execution import CodeExecution, CodeExecutionConfig, suites
 from agentic_grpo.envs.code_execution import vocabulary as v
 
 LANES, MEMBERS = 6, 4
@@ -22,7 +22,9 @@ class Played:
         self.table = self.environment.setting.table
         self.step = jax.jit(self.environment.step)
         self.start = jax.jit(
-            lambda keys: self.environment.start(keys, split="train", num_members=MEMBERS)
+            lambda keys: self.environment.start(
+                keys, split="train", num_members=MEMBERS
+            )
         )
 
     def begin(self, seed=0, **fields):
@@ -32,8 +34,6 @@ class Played:
 
     def begin_with(self, problem, seed=0, hidden=False):
         """Every lane at the same row of the problem table, with its own suites."""
-        from agentic_grpo.envs.code_execution import suites
-
         setting = self.environment.setting
         num_tests = setting.config.num_visible_tests + setting.config.num_hidden_tests
         problems = jnp.full(LANES, problem, jnp.int32)
@@ -78,7 +78,9 @@ class Played:
 
     def program(self, kind, row):
         """The text of a reference program of one problem."""
-        return v.spell(v.FIRST_OPCODE + op for op in getattr(self.table, kind)[row] if op)
+        return v.spell(
+            v.FIRST_OPCODE + op for op in getattr(self.table, kind)[row] if op
+        )
 
     def told(self, result, lane=0, member=0):
         """The feedback of one member, spelt out."""

@@ -68,7 +68,9 @@ def test_brute_force_and_efficient_program_are_equal_and_true(executed):
 
 def test_there_are_sixteen_families_over_five_levels():
     assert len(FAMILIES) >= 16
-    assert {family.level for family in FAMILIES.values()} == set(range(1, NUM_LEVELS + 1))
+    assert {family.level for family in FAMILIES.values()} == set(
+        range(1, NUM_LEVELS + 1)
+    )
     assert list(FAMILIES) == sorted(FAMILIES, key=lambda name: FAMILIES[name].level)
 
 

@@ -10,7 +10,8 @@ from agentic_grpo.envs.code_execution.rewards import TestStatus as Status
 
 
 def test_a_fault_with_the_right_output_is_still_a_fault():
-    verdict = jnp.array([m.value for m in MachineVerdict][1:] + [MachineVerdict.HALTED])
+    names = ("HALTED", "FAULT", "OUT_OF_FUEL", "HALTED")
+    verdict = jnp.array([MachineVerdict[name] for name in names])
     status = rewards.judge(verdict, jnp.array([7, 7, 7, 6]), jnp.full(4, 7))
     expected = [Status.PASSED, Status.FAULT, Status.OUT_OF_FUEL, Status.WRONG]
     np.testing.assert_array_equal(status, expected)
