@@ -6,6 +6,7 @@ start, evaluation and scripted agents all go through it.
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -98,8 +99,15 @@ def play_stage(
         act_keys,
         action_width=layout.max_action_width,
     )
+    lanes_and_members = acting.shape
+    action_shape = (*lanes_and_members, layout.max_action_width)
+    chex.assert_shape([written, mask, log_probs], action_shape)
     mask = mask & on_member
     result = environment.step(problem, stage, written, mask, acting, environment_keys)
+    chex.assert_shape(
+        [result.observation_tokens, result.observation_mask],
+        (*lanes_and_members, layout.max_observation_width),
+    )
     rows, is_action = _put(rows, written, mask, stage, layout, part="action")
     placed = snapshots.place(log_probs, stage, layout, part="action", fill=0.0)
     log_probs = jnp.where(is_action, placed, rows.log_probs)

@@ -57,6 +57,14 @@ class StageSpec:
     max_latency: int
     marker: int
 
+    def __post_init__(self):
+        _require(
+            self.action_width >= 1, "action_width", self.action_width, "at least 1"
+        )
+        for field in ("observation_width", "max_latency", "marker"):
+            value = getattr(self, field)
+            _require(value >= 0, field, value, "at least 0")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EpisodeLayout:
@@ -77,6 +85,28 @@ class EpisodeLayout:
     prompt_width: int
     stages: tuple[StageSpec, ...]
     visibility: tuple[tuple[bool, ...], ...]
+
+    def __post_init__(self):
+        names = [stage.name for stage in self.stages]
+        _require(
+            self.prompt_width >= 0, "prompt_width", self.prompt_width, "at least 0"
+        )
+        _require(len(names) > 0, "stages", names, "at least one stage")
+        _require(len(set(names)) == len(names), "stages", names, "of different names")
+        segments = len(names) + 1
+        _require(
+            np.shape(self.visibility) == (segments, segments),
+            "visibility",
+            self.visibility,
+            f"{segments} x {segments}: the prompt and every stage",
+        )
+        hidden = [q for q in range(segments) if not self.visibility[q][q]]
+        _require(
+            not hidden,
+            "visibility",
+            self.visibility,
+            "true on its diagonal: a stage reads its own marker",
+        )
 
     @property
     def num_stages(self) -> int:
@@ -135,6 +165,11 @@ class EpisodeLayout:
 def fully_visible(num_stages: int) -> tuple[tuple[bool, ...], ...]:
     """The visibility under which every stage sees all that came before it."""
     return ((True,) * (num_stages + 1),) * (num_stages + 1)
+
+
+def _require(condition, field, value, rule):
+    if not condition:
+        raise ValueError(f"{field}={value!r} must be {rule}")
 
 
 def record(cls):

@@ -128,6 +128,7 @@ def _program(config, environment) -> tick.Program:
         num_rows=sizes["num_rows"],
         update_slots=sizes["update_slots"],
         max_age=config.algorithm.max_age,
+        passes=config.learner.passes,
         anchor_after_immediate=config.algorithm.anchor == "post_immediate",
     )
 
@@ -193,6 +194,7 @@ def _sizes(rollout, learner, spec) -> dict[str, int]:
 
 def _optimizer(learner) -> optax.GradientTransformation:
     """AdamW of unit learning rate: the learner multiplies by that of the tick."""
+    require(learner.passes >= 1, "learner.passes", learner.passes, "at least 1")
     for name in ("b1", "b2"):
         require(0 <= learner[name] < 1, f"learner.{name}", learner[name], "in [0, 1)")
     for name in ("weight_decay", "entropy_weight", "kl_weight"):
@@ -298,7 +300,7 @@ def _evaluations(config) -> tuple[EvaluationSettings, EvaluationSettings]:
         batch_size=e.batch_size,
     )
     curve = dict(split=e.split, num_problems=e.num_problems, **shared)
-    test = dict(split="test", num_problems=e.test_problems, **shared)
+    test = dict(split="test", num_problems=e.test_problems, with_greedy=True, **shared)
     return (
         instantiate("evaluation", EvaluationSettings, curve),
         instantiate("evaluation", EvaluationSettings, test),

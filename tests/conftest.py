@@ -1,4 +1,4 @@
-"""A strict world: several CPU devices, no silent rank promotion, warnings are errors."""
+"""A strict world: several devices, no silent rank promotion, warnings are errors."""
 
 import jax
 

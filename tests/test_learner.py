@@ -108,6 +108,27 @@ def test_microbatches_give_the_same_step(params, batch, parts):
     assert split_metrics["trained_tokens"].total == metrics["trained_tokens"].total
 
 
+def test_two_passes_are_two_steps_on_the_same_rows(params, batch):
+    start = learner.init(params, SGD)
+    twice, metrics = jax.jit(
+        lambda state, rate: learner.take_steps(
+            2, state, batch, score, SGD, SETTINGS, learning_rate=rate
+        )
+    )(start, 0.5)
+    once, first = stepper()(start, batch, 0.5)
+    again, second = stepper()(once, batch, 0.5)
+    np.testing.assert_allclose(twice.params["table"], again.params["table"], atol=1e-6)
+    assert twice.step == 2
+    # The cost doubles; what a pass is like is averaged, not summed.
+    tokens = float(first["trained_tokens"].total)
+    assert metrics["gradient_tokens"] == 2 * tokens
+    assert metrics["trained_tokens"].over() == tokens
+    norms = [float(m["gradient_norm"].over()) for m in (first, second)]
+    np.testing.assert_allclose(
+        metrics["gradient_norm"].over(), np.mean(norms), rtol=1e-5
+    )
+
+
 def test_a_batch_that_the_parts_do_not_divide_is_refused(params, batch):
     settings = dataclasses.replace(SETTINGS, num_microbatches=3)
     with pytest.raises(
@@ -184,7 +205,7 @@ def test_the_entropy_bonus_flattens_the_policy(params, batch):
 
 
 def test_devices_sum_gradients_and_counts_once(params, batch):
-    """Averages of per-device averages, or a psum inside the loss, give other numbers."""
+    """Averages of averages, or a psum inside the loss, would give other numbers."""
     whole, _ = stepper()(learner.init(params, SGD), batch, 0.5)
 
     def split(x, axis):

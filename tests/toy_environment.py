@@ -1,11 +1,11 @@
 """A tiny environment for tests of what lies above: two stages, exact arithmetic.
 
-The statement shows a digit d. Stage ``guess`` (a skill) is rewarded 1 if its first token
-is d, 0.5 if it is off by one. In stage ``answer`` (an estimate) the reward is 1 for d, 0.5
-for d + 1 mod 4, else 0; the verdict is 1 for d only. A member that opens ``guess`` with
-STOP is judged at once, on nothing. Latencies are member index plus one (guess) and
-``answer_latency``; the verdict takes ``verdict_latency``. FAULT_TOKEN makes the
-environment fail; NAN_TOKEN makes the stage reward NaN.
+The statement shows a digit d. Stage ``guess`` (a skill) is rewarded 1 if its first
+token is d, 0.5 if it is off by one. In stage ``answer`` (an estimate) the reward is 1
+for d, 0.5 for d + 1 mod 4, else 0; the verdict is 1 for d only. A member that opens
+``guess`` with STOP is judged at once, on nothing. Latencies are member index plus one
+(guess) and ``answer_latency``; the verdict takes ``verdict_latency``. FAULT_TOKEN makes
+the environment fail; NAN_TOKEN makes the stage reward NaN.
 """
 
 import jax

@@ -23,7 +23,8 @@ class EvaluationSettings:
       num_problems: a multiple of ``batch_size``.
       samples_per_problem: n of pass@k.
       pass_at: the k to report, each at most n.
-      temperature: 0 is greedy.
+      temperature: of the samples; 0 is greedy.
+      with_greedy: play each problem once more with the most probable tokens.
       batch_size: problems that are played side by side.
     """
 
@@ -32,6 +33,7 @@ class EvaluationSettings:
     samples_per_problem: int = 1
     pass_at: tuple[int, ...] = ()
     temperature: float = 1.0
+    with_greedy: bool = False
     batch_size: int = 256
 
     def __post_init__(self):
@@ -60,23 +62,32 @@ def evaluate(policy, params, environment, key, settings: EvaluationSettings):
 
     Returns:
       dict of ``Mean``: "solve_rate", "solve_rate/LEVEL", "verdict", "pass_at_K",
-      "stage_reward/STAGE", "submitted"; and "log_prob_gap" float32 []: the largest
-      difference between log-probs recorded at sampling and scored afterwards.
+      "stage_reward/STAGE", "submitted", with greedy play "greedy_solve_rate" and
+      "greedy_solve_rate/LEVEL"; and "log_prob_gap" float32 []: the largest difference
+      between log-probs recorded at sampling and scored afterwards.
     """
-    act = episodes.sample_with(policy, params, temperature=settings.temperature)
 
-    def play(index):
+    def rows_of(index, temperature, num_members):
         keys = jax.vmap(jax.random.fold_in, (None, 0))(key, index)
-        rows = episodes.play_episodes(
-            act,
+        return episodes.play_episodes(
+            episodes.sample_with(policy, params, temperature=temperature),
             environment,
             keys,
             split=settings.split,
-            num_members=settings.samples_per_problem,
+            num_members=num_members,
         )
-        return measure(rows, environment.spec, settings.pass_at), _gap(
-            policy, params, rows, settings.temperature
-        )
+
+    def play(index):
+        rows = rows_of(index, settings.temperature, settings.samples_per_problem)
+        means = measure(rows, environment.spec, settings.pass_at)
+        if settings.with_greedy:
+            greedy = measure(rows_of(index, 0.0, 1), environment.spec)
+            means |= {
+                f"greedy_{name}": value
+                for name, value in greedy.items()
+                if name.startswith("solve_rate")
+            }
+        return means, _gap(policy, params, rows, settings.temperature)
 
     batches = jnp.arange(settings.num_problems).reshape(-1, settings.batch_size)
     means, gaps = jax.lax.map(play, batches)

@@ -14,7 +14,11 @@ from agentic_grpo.training import evaluation, warm_start
 
 PROBLEMS = 16
 SETTINGS = evaluation.EvaluationSettings(
-    split="test", num_problems=PROBLEMS, samples_per_problem=2, batch_size=8
+    split="test",
+    num_problems=PROBLEMS,
+    samples_per_problem=2,
+    batch_size=8,
+    with_greedy=True,
 )
 
 
@@ -56,6 +60,14 @@ def test_levels_are_counted_apart_and_add_up():
     even, odd = metrics["solve_rate/even"], metrics["solve_rate/odd"]
     assert float(even.total + odd.total) == float(metrics["solve_rate"].total)
     assert float(even.count + odd.count) == float(metrics["solve_rate"].count)
+
+
+def test_greedy_play_counts_every_problem_once():
+    metrics = evaluator()(toy_program.initial_params(), jax.random.key(1))
+    greedy = metrics["greedy_solve_rate"]
+    assert greedy.count <= PROBLEMS < metrics["solve_rate"].count
+    by_level = metrics["greedy_solve_rate/even"], metrics["greedy_solve_rate/odd"]
+    assert float(sum(x.total for x in by_level)) == float(greedy.total)
 
 
 def test_what_was_sampled_is_scored_alike():
