@@ -10,6 +10,7 @@ import numpy as np
 from agentic_grpo.ops import calibration
 from agentic_grpo.ops.calibration import CreditState
 from agentic_grpo.ops.group_advantages import centred_ranks
+from agentic_grpo.ops.reductions import masked
 from agentic_grpo.ops.stage_returns import on_token_columns
 from agentic_grpo.ops.two_phase import Plan, two_phase_credit
 from agentic_grpo.records import StageCredit, StageEvents, TokenCredit
@@ -187,7 +188,7 @@ def write_on_tokens(
     mask = write(stage_mask) & action_mask[None]
 
     def on_mask(values):
-        return jnp.where(mask, write(values), 0.0)
+        return masked(write(values), mask)
 
     return TokenCredit(
         advantage=on_mask(stage_credit.advantage),

@@ -64,7 +64,7 @@ def product_ratios(log_probs, anchor_log_probs, mask, *, segment_of_column=None)
       log_probs: float [..., T].
       anchor_log_probs: float [..., T].
       mask: bool [..., T].
-      segment_of_column: int [T], static; with it the ratio is per stage.
+      segment_of_column: int [T], static; columns of equal number share a ratio.
 
     Returns:
       float [..., T]; the tokens of a segment share one value; 1 outside the mask.
@@ -95,11 +95,11 @@ def _segment_sums(values, mask, segment_of_column):
         )
     segments = np.asarray(segment_of_column)
     chex.assert_equal(segments.shape, values.shape[-1:])
-    columns = [np.flatnonzero(segments == s + 1) for s in range(int(segments.max()))]
+    columns = [np.flatnonzero(segments == s) for s in range(int(segments.max()) + 1)]
 
     def over_stages(x):
         sums = [jnp.sum(x[..., here], axis=-1) for here in columns]
-        return on_token_columns(jnp.stack(sums, axis=-1), segments)
+        return on_token_columns(jnp.stack(sums, axis=-1), segments + 1)
 
     return over_stages(values), over_stages(counts)
 
@@ -226,8 +226,8 @@ def anchored(
             f"anchor={anchor!r}: post_immediate is for the anchor of that name, which "
             "needs it"
         )
-    log_probs = jax.lax.stop_gradient(log_probs)
-    behaviour_log_probs = jax.lax.stop_gradient(behaviour_log_probs)
+    log_probs = jax.lax.stop_gradient(at_least_float32(log_probs))
+    behaviour_log_probs = jax.lax.stop_gradient(at_least_float32(behaviour_log_probs))
     if anchor == "behaviour":
         if weigh is None:
             weights = masked(jnp.ones_like(log_probs), mask)
@@ -235,6 +235,6 @@ def anchored(
             weights = weigh(log_probs, behaviour_log_probs, mask)
         return Anchored(behaviour_log_probs, weights)
     reference = log_probs if anchor == "proximal" else post_immediate
-    reference = jax.lax.stop_gradient(reference)
+    reference = jax.lax.stop_gradient(at_least_float32(reference))
     weigh = importance_weights if weigh is None else weigh
     return Anchored(reference, weigh(reference, behaviour_log_probs, mask))

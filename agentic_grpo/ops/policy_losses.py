@@ -24,7 +24,7 @@ Objective = Callable[..., jax.Array]
 
 
 def token_credit(advantage, mask, *, clip_low, clip_high) -> TokenCredit:
-    """A ``TokenCredit`` from arrays [..., T] or scalars, for use in another loop."""
+    """A ``TokenCredit`` for another loop; the arguments broadcast to [..., T]."""
     advantage = masked(advantage, mask)
 
     def full(values):

@@ -39,7 +39,8 @@ class Mean(NamedTuple):
 def at_least_float32(values) -> jax.Array:
     """float32, or wider if it came wider: what sums and exponentials are taken in."""
     values = jnp.asarray(values)
-    return values.astype(jnp.promote_types(values.dtype, jnp.float32))
+    is_wide = values.dtype == jnp.float64
+    return values if is_wide else values.astype(jnp.float32)
 
 
 def masked(values, mask) -> jax.Array:

@@ -69,11 +69,11 @@ def token_log_probs(
     vocabulary = unembedding.shape[0]
     if chunk_size is None:
         chunk_size = max(MIN_CHUNK, CHUNK_BUDGET // max(hidden.shape[0], 1))
+    arguments = hidden, unembedding, targets.reshape(-1), scale
     if chunk_size >= vocabulary:
-        of_all = _of_one_chunk
+        log_probs, entropy = _of_one_chunk(with_entropy, *arguments)
     else:
-        of_all = functools.partial(_of_chunks, chunk_size)
-    log_probs, entropy = of_all(hidden, unembedding, targets.reshape(-1), scale)
+        log_probs, entropy = _of_chunks((chunk_size, with_entropy), *arguments)
     return (
         log_probs.reshape(shape),
         entropy.reshape(shape) if with_entropy else None,
@@ -96,12 +96,14 @@ def _is_target(logits, targets, start):
     return columns == (targets - start)[:, None]
 
 
-def _of_one_chunk(hidden, unembedding, targets, scale):
+def _of_one_chunk(with_entropy, hidden, unembedding, targets, scale):
     logits = _logits(hidden, unembedding, scale)
     log_total = jax.nn.logsumexp(logits, axis=-1)
+    log_probs = _picked(logits, targets, 0) - log_total
+    if not with_entropy:
+        return log_probs, None
     probabilities = jnp.exp(logits - log_total[:, None])
-    expected = jnp.sum(probabilities * logits, axis=-1)
-    return _picked(logits, targets, 0) - log_total, log_total - expected
+    return log_probs, log_total - jnp.sum(probabilities * logits, axis=-1)
 
 
 def _over_chunks(step, carry, vocabulary, chunk_size):
@@ -114,11 +116,13 @@ def _over_chunks(step, carry, vocabulary, chunk_size):
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _of_chunks(chunk_size, hidden, unembedding, targets, scale):
-    return _forward(chunk_size, hidden, unembedding, targets, scale)[0]
+def _of_chunks(static, hidden, unembedding, targets, scale):
+    return _forward(static, hidden, unembedding, targets, scale)[0]
 
 
-def _forward(chunk_size, hidden, unembedding, targets, scale):
+def _forward(static, hidden, unembedding, targets, scale):
+    chunk_size, with_entropy = static
+
     def step(carry, start, size):
         peak, total, weighted, picked = carry
         rows = jax.lax.dynamic_slice_in_dim(unembedding, start, size)
@@ -126,24 +130,24 @@ def _forward(chunk_size, hidden, unembedding, targets, scale):
         new_peak = jnp.maximum(peak, jnp.max(logits, axis=-1))
         shrink = jnp.exp(peak - new_peak)
         terms = jnp.exp(logits - new_peak[:, None])
-        return (
-            new_peak,
-            total * shrink + jnp.sum(terms, axis=-1),
-            weighted * shrink + jnp.sum(terms * logits, axis=-1),
-            picked + _picked(logits, targets, start),
-        )
+        if with_entropy:
+            weighted = weighted * shrink + jnp.sum(terms * logits, axis=-1)
+        total = total * shrink + jnp.sum(terms, axis=-1)
+        return new_peak, total, weighted, picked + _picked(logits, targets, start)
 
     zeros = jnp.zeros(targets.shape, jnp.float32)
     peak, total, weighted, picked = _over_chunks(
         step, (zeros - jnp.inf, zeros, zeros, zeros), unembedding.shape[0], chunk_size
     )
     log_total = peak + jnp.log(total)
-    expected = weighted / total
+    expected = weighted / total if with_entropy else None
+    entropy = log_total - expected if with_entropy else None
     saved = hidden, unembedding, targets, scale, log_total, expected
-    return (picked - log_total, log_total - expected), saved
+    return (picked - log_total, entropy), saved
 
 
-def _backward(chunk_size, saved, cotangents):
+def _backward(static, saved, cotangents):
+    chunk_size, with_entropy = static
     hidden, unembedding, targets, scale, log_total, expected = saved
     of_log_prob, of_entropy = cotangents
 
@@ -151,14 +155,13 @@ def _backward(chunk_size, saved, cotangents):
         d_hidden, d_unembedding = carry
         rows = jax.lax.dynamic_slice_in_dim(unembedding, start, size)
         logits = _logits(hidden, rows, scale)
-        probabilities = jnp.exp(logits - log_total[:, None])
         # d log pi / dz = onehot - pi,  dH / dz = -pi (z - E z)
-        slope = of_log_prob[:, None] + of_entropy[:, None] * (
-            logits - expected[:, None]
-        )
+        slope = of_log_prob[:, None]
+        if with_entropy:
+            slope = slope + of_entropy[:, None] * (logits - expected[:, None])
         d_logits = masked(of_log_prob[:, None], _is_target(logits, targets, start))
-        d_logits = (d_logits - probabilities * slope) * scale
-        d_logits = d_logits.astype(hidden.dtype)
+        d_logits -= jnp.exp(logits - log_total[:, None]) * slope
+        d_logits = (d_logits * scale).astype(hidden.dtype)
         d_hidden += jnp.matmul(d_logits, rows, preferred_element_type=jnp.float32)
         d_rows = jnp.matmul(d_logits.T, hidden, preferred_element_type=jnp.float32)
         return d_hidden, jax.lax.dynamic_update_slice_in_dim(

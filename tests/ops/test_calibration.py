@@ -19,7 +19,7 @@ UPDATE = jax.jit(RULE.update)
 
 
 def taught(events, *, rule=RULE, calls=1):
-    """(state, diagnostics) after serving the verdicts of these groups ``calls`` times."""
+    """(state, diagnostics) after the verdicts of these groups, ``calls`` times."""
     state, update = rule.init(), jax.jit(rule.update)
     for _ in range(calls):
         state, diagnostics = update(state, events)
@@ -48,7 +48,7 @@ def test_sigma_is_a_moving_average_of_the_variance_within_groups(make_events):
 
 
 def test_worth_is_the_slope_shrunk_to_the_prior(make_events):
-    """beta = (C + kappa v0 beta0) / (V + kappa v0): four pseudo-groups of variance 0.05."""
+    """beta = (C + kappa v0 beta0) / (V + kappa v0), with kappa v0 = 4 * 0.05."""
     events = make_events(1)
     state, diagnostics = taught(events)
     for s in (0, 1, 3):

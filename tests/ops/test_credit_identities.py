@@ -159,7 +159,7 @@ def test_nothing_is_corrected_when_the_verdict_says_what_was_spent(make_events, 
 def test_own_divisor_pays_twice_when_the_stage_reward_is_half_the_verdict(
     make_events, serve
 ):
-    """As publicly reported: both phases are the normalised verdict, the sum is twice it.
+    """As publicly reported: both phases are the normalised verdict, their sum is twice.
 
     d = r_N - r_N / 2 is r_N / 2 again, and each is divided by its own deviation.
     """

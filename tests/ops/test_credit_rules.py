@@ -151,7 +151,7 @@ def test_state_groups_compare_those_who_stood_in_equal_states(make_events, serve
     total, _, _ = serve(rule, events, IN_ORDER)
     outcome = np.array([0.5, -0.5, 0.0, 0.0])
     np.testing.assert_allclose(total[1, 0, :, 0], outcome * 3)  # all from the start
-    np.testing.assert_allclose(total[1, 0, :, 1], outcome + [1.0, -1.0, 0.0, 0.0])
+    np.testing.assert_allclose(total[1, 0, :, 1], outcome + np.array([1.0, -1, 0, 0]))
     np.testing.assert_allclose(total[1, 0, :, 2], outcome)  # alone: the outcome only
 
 

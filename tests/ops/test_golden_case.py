@@ -55,8 +55,7 @@ def evaluate(
 ):
     """(loss, Σ|∂loss/∂table|)."""
     table, old, reference = case
-    advantages = np.broadcast_to(sign * ADVANTAGES, MASK.shape)
-    credit = ops.token_credit(advantages, MASK, clip_low=low, clip_high=high)
+    credit = ops.token_credit(sign * ADVANTAGES, MASK, clip_low=low, clip_high=high)
 
     def loss(table):
         logs = log_probs_of(table)
@@ -98,7 +97,7 @@ def test_losses_and_gradients_agree_with_the_peers(
 
 
 def test_cispo_agrees_with_trl(case):
-    """TRL caps the weight itself at 0.28, so 1 + high = 0.28 here, and no lower bound."""
+    """TRL caps the weight itself at 0.28: here 1 + high = 0.28, and no lower bound."""
     value, size = evaluate(case, ops.cispo_loss, low=1.0, high=-0.72)
     assert value == pytest.approx(0.729177, abs=1e-5)
     assert size == pytest.approx(0.928097, abs=1e-5)
@@ -119,6 +118,29 @@ def test_changing_any_option_of_the_loss_changes_it(case):
     wide, _ = evaluate(case, ops.ppo_clip_loss, sign=-1.0)
     narrow, _ = evaluate(case, ops.ppo_clip_loss, sign=-1.0, low=0.05)
     assert abs(wide - narrow) > 1e-4
+
+
+def test_a_silent_group_feels_the_kl_unless_it_is_excluded(case):
+    """trl#5588, open-instruct#530: A = 0 and beta > 0 is the pure KL gradient, or 0."""
+    table, old, reference = case
+
+    def gradient(mask):
+        def loss(table):
+            logs = log_probs_of(table)
+            credit = ops.token_credit(0.0, mask, clip_low=0.2, clip_high=0.2)
+            losses = ops.ppo_clip_loss(logs, old, credit)
+            losses += KL_WEIGHT * ops.kl_loss(logs, reference, mask, estimator="k3")
+            return ops.constant_divisor(4)(losses, mask).over()
+
+        return jax.grad(loss)(table)
+
+    def pure_kl(table):
+        values = ops.kl_estimates(log_probs_of(table), reference, MASK, estimator="k3")
+        return KL_WEIGHT * values.sum() / 8
+
+    np.testing.assert_allclose(gradient(MASK), jax.grad(pure_kl)(table), atol=1e-7)
+    assert np.abs(gradient(MASK)).max() > 1e-4
+    np.testing.assert_array_equal(gradient(MASK & False), 0.0)
 
 
 @pytest.mark.parametrize(
@@ -188,9 +210,7 @@ def test_a_row_without_tokens_is_not_counted_by_sequence_means(
     """
     table, old, _ = case
     mask = MASK & np.array([[True], [False]])
-    credit = ops.token_credit(
-        np.broadcast_to(ADVANTAGES, MASK.shape), mask, clip_low=0.2, clip_high=0.28
-    )
+    credit = ops.token_credit(ADVANTAGES, mask, clip_low=0.2, clip_high=0.28)
     losses = ops.ppo_clip_loss(log_probs_of(table), old, credit)
     alone = aggregate(losses[:1], mask[:1])
     both = aggregate(losses, mask)

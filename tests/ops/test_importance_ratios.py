@@ -69,7 +69,7 @@ def test_padding_reaches_neither_values_nor_gradients(poison):
 
 
 def test_the_exponential_is_bounded_but_never_flat():
-    """An overflow times a zero cotangent is NaN; a flat clip lets the worst token go."""
+    """Overflow times a zero cotangent is NaN; a flat clip lets the worst token go."""
     x = jnp.array([-1e4, -30.0, 0.5, 30.0, 1e4])
     value, slope = jax.vmap(jax.value_and_grad(bounded_exp))(x)
     expected = np.exp([-20.0, -20.0, 0.5, 20.0, 20.0])

@@ -6,6 +6,7 @@ score being 1 / p for going on and -1 / (1 - p) for stopping; its expectation is
 over the 2^G outcomes, here grouped by how many go on.
 """
 
+import functools
 import math
 
 import jax
@@ -20,16 +21,11 @@ GO_ON = 0.4
 GROUP_SIZES = (2, 4, 8)
 
 
-def expected_gradient(members, rewards, *, fill, baseline):
-    """E[gradient estimate] if stage 0 pays rewards[0] and stage 1 pays rewards[1]."""
-    counts = np.arange(members + 1)
-    goes_on = np.arange(members) < counts[:, None]
-    acted = jnp.asarray(np.stack([np.ones_like(goes_on), goes_on], axis=-1))
-    reward = jnp.broadcast_to(jnp.asarray(rewards, jnp.float32), acted.shape)
+@functools.cache
+def advantages_at_stage_1(fill, baseline):
+    """Compiled once for groups of up to 8: a member that never acted does not exist."""
 
-    @jax.jit
-    @jax.vmap
-    def stage_advantages(reward, acted):
+    def of_group(reward, acted):
         values, population = ops.fill_stopped(
             reward, acted, acted, fill=fill, rewarded=np.array([True, True])
         )
@@ -37,12 +33,24 @@ def expected_gradient(members, rewards, *, fill, baseline):
             values[:, 1], population[:, 1], baseline=baseline, scale="none"
         )[0]
 
-    advantages = np.asarray(stage_advantages(reward, acted), np.float64)
+    return jax.jit(jax.vmap(of_group))
+
+
+def expected_gradient(members, rewards, *, fill, baseline):
+    """E[gradient estimate] if stage 0 pays rewards[0] and stage 1 pays rewards[1]."""
+    counts = np.arange(9)
+    exists = np.broadcast_to(np.arange(8) < members, (9, 8))
+    goes_on = exists & (np.arange(8) < counts[:, None])
+    acted = jnp.asarray(np.stack([exists, goes_on], axis=-1))
+    reward = jnp.broadcast_to(jnp.asarray(rewards, jnp.float32), acted.shape)
+    advantages = advantages_at_stage_1(fill, baseline)(reward, acted)
     scores = np.where(goes_on, 1 / GO_ON, -1 / (1 - GO_ON))
+    estimates = (np.asarray(advantages, np.float64) * scores).sum(axis=1) / members
     probabilities = [
-        math.comb(members, k) * GO_ON**k * (1 - GO_ON) ** (members - k) for k in counts
+        math.comb(members, k) * GO_ON**k * (1 - GO_ON) ** max(members - k, 0)
+        for k in counts
     ]
-    return float(probabilities @ (advantages * scores).mean(axis=1))
+    return float(probabilities @ estimates)
 
 
 @pytest.mark.parametrize("members", GROUP_SIZES)
