@@ -104,6 +104,7 @@ def update(
     *,
     learning_rate,
     axis_name=None,
+    packed=None,
 ):
     """One optimizer step; none if nothing is to be learnt or something is not finite.
 
@@ -116,13 +117,16 @@ def update(
       settings: static.
       learning_rate: float [].
       axis_name: of the devices that hold other rows of the same batch.
+      packed: ``models.base.Policy.packed``: score only what the trained tokens need,
+        short rows side by side. Values and gradients are those without. None: all
+        columns of all rows.
 
     Returns:
       (state, metrics: dict of ``Mean`` and scalars). An *idle* step (no credit differs
       from zero, and neither KL nor entropy is asked for) leaves parameters, moments and
       weight decay untouched.
     """
-    gradients, count, metrics = _accumulate(state, batch, score, settings)
+    gradients, count, metrics = _accumulate(state, batch, score, settings, packed)
     gradients, count, metrics = _sum_over((gradients, count, metrics), axis_name)
     gradients = jax.tree.map(lambda g: g / jnp.maximum(count, 1.0), gradients)
     norm = optax.tree.norm(gradients)
@@ -159,10 +163,29 @@ def update(
     return state, metrics
 
 
-def _accumulate(state, batch, score, settings):
+def take_steps(passes, state: LearnerState, *arguments, **options):
+    """``passes`` optimizer steps over the same rows; arguments as in ``update``.
+
+    Returns:
+      (state, metrics): each ``Mean`` is over the passes, a scalar is of the last one;
+      "gradient_tokens" float32 []: trained tokens, counted once per pass.
+    """
+    of_pass = []
+    for _ in range(passes):
+        state, metrics = update(state, *arguments, **options)
+        of_pass.append(metrics)
+    metrics |= {
+        name: jax.tree.map(lambda *parts: sum(parts), *(m[name] for m in of_pass))
+        for name, value in metrics.items()
+        if isinstance(value, Mean)
+    }
+    return state, metrics | {"gradient_tokens": metrics["trained_tokens"].total}
+
+
+def _accumulate(state, batch, score, settings, packed):
     """Gradient of the local total, its count, and metrics, over the microbatches."""
 
-    def of_part(part):
+    def of_part(part, score=score):
         def local_total(params):
             mean, metrics = _loss(params, state.reference_params, part, score, settings)
             return mean.total, (mean.count, metrics)
@@ -171,6 +194,8 @@ def _accumulate(state, batch, score, settings):
         gradients, (count, metrics) = grad(state.params)
         return gradients, count, metrics
 
+    if packed is not None:
+        return _over_packed_rows(of_part, batch, packed)
     parts = settings.num_microbatches
     if parts == 1:
         return of_part(batch)
@@ -191,13 +216,42 @@ def _accumulate(state, batch, score, settings):
         if field.name != "credit"
     }
     stacked = Batch(credit=credit, **others)
-    shapes = jax.eval_shape(of_part, jax.tree.map(lambda x: x[0], stacked))
-    zeros = jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
+    zeros = _zeros_like(of_part, jax.tree.map(lambda x: x[0], stacked))
 
     def add(total, part):
         return jax.tree.map(jnp.add, total, of_part(part)), None
 
     return jax.lax.scan(add, zeros, stacked)[0]
+
+
+def _over_packed_rows(of_part, batch, packed):
+    """As ``_accumulate``, over as many parts as the packed rows make."""
+    trained = jnp.any(batch.credit.mask, axis=0)
+    # Nothing after the last trained token is needed: no token sees what follows it.
+    still_to_come = jnp.cumsum(trained[:, ::-1], axis=1)[:, ::-1] > 0
+    plan = packed.plan(batch.token_mask & still_to_come)
+
+    def of_rows(part):
+        def score(params, tokens, token_mask, *, temperature):
+            del token_mask  # the plan holds it
+            return packed.score(params, tokens, plan, part, temperature=temperature)
+
+        here = packed.is_here(plan, part)[None, :, None]
+        credit = dataclasses.replace(batch.credit, mask=batch.credit.mask & here)
+        return of_part(dataclasses.replace(batch, credit=credit), score)
+
+    def add(carry):
+        part, total = carry
+        return part + 1, jax.tree.map(jnp.add, total, of_rows(part))
+
+    first = jnp.zeros((), jnp.int32)
+    carry = first, _zeros_like(of_rows, first)
+    return jax.lax.while_loop(lambda c: c[0] < plan.num_parts, add, carry)[1]
+
+
+def _zeros_like(function, *arguments):
+    shapes = jax.eval_shape(function, *arguments)
+    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
 def _loss(params, reference_params, batch, score, settings):

@@ -5,21 +5,22 @@ the field, its value and the rule, before anything is compiled or written.
 """
 
 import dataclasses
+import functools
 import math
 from typing import Any
 
 import jax
-import optax
 from ml_collections import ConfigDict
 
+from agentic_grpo.models.packing import Packing
 from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
 from agentic_grpo.rollout import RolloutSettings
-from agentic_grpo.training import tick
+from agentic_grpo.training import devices, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
 from agentic_grpo.training.warm_start import WarmStartSettings
-from experiments import build_algorithm
+from experiments import build_algorithm, build_optimizer, ranges
 from experiments.build_environment import build_environment
 from experiments.checks import choose, instantiate, require
 
@@ -63,14 +64,20 @@ def build(config: ConfigDict) -> Experiment:
         config.schema_version,
         f"this version reads schema {SCHEMA_VERSION}",
     )
+    ranges.check(config)
+    known = dict.fromkeys(devices.PARALLELISMS)
+    choose("devices.parallelism", config.devices.parallelism, known)
     environment, agent = build_environment(config)
     loop = _loop(config)
-    evaluation, test = _evaluations(config)
-    seed_key = jax.random.key(config.seed)
+    evaluation, test = _evaluations(config, environment)
+    program = _program(config, environment)
+    seed_key = jax.random.key(config.seed)  # computes; whatever is wrong was said above
     return Experiment(
-        program=_program(config, environment),
+        program=program,
         agent=agent,
-        warm_start=_warm_start(config.warm_start),
+        warm_start=instantiate(
+            "warm_start", WarmStartSettings, dict(config.warm_start)
+        ),
         loop=loop,
         evaluation=evaluation,
         test=test,
@@ -78,6 +85,39 @@ def build(config: ConfigDict) -> Experiment:
         warm_start_key=jax.random.fold_in(seed_key, 1),
         evaluation_key=jax.random.key(config.evaluation.seed),
     )
+
+
+def build_layout(config: ConfigDict, program: tick.Program) -> devices.Layout:
+    """Where the run lives; asks JAX for its devices.
+
+    Raises:
+      ValueError: names the field, the numbers and the rule.
+    """
+    layout = devices.make_layout(**config.devices, num_blocks=program.num_blocks)
+    require(
+        not config.profile or config.devices.parallelism == "jit",
+        "profile",
+        config.profile,
+        "False under pmap, whose program cannot be read",
+    )
+    require(
+        not config.learner.packed_rows
+        or layout.mesh.size == 1
+        or config.devices.parallelism == "pmap",
+        "learner.packed_rows",
+        config.learner.packed_rows,
+        "0 on several devices under jit: a packed row would straddle them",
+    )
+    if config.devices.parallelism == "pmap":
+        blocks = program.num_blocks // layout.mesh.size
+        rows = blocks * program.update_slots * program.rollout.num_members
+        require(
+            rows % program.learner.num_microbatches == 0,
+            "learner.num_microbatches",
+            program.learner.num_microbatches,
+            f"a divisor of the {rows} episodes of a step on each device",
+        )
+    return layout
 
 
 def state_shapes(experiment: Experiment) -> tick.TrainState:
@@ -88,6 +128,13 @@ def state_shapes(experiment: Experiment) -> tick.TrainState:
         return tick.init(program, program.policy.init(key), key)
 
     return jax.eval_shape(state, experiment.run_key)
+
+
+def trace(experiment: Experiment) -> None:
+    """Traces a tick, so that what does not fit together fails before the warm start."""
+    jax.eval_shape(
+        functools.partial(tick.tick, experiment.program), state_shapes(experiment)
+    )
 
 
 def _program(config, environment) -> tick.Program:
@@ -108,13 +155,14 @@ def _program(config, environment) -> tick.Program:
         end_token=spec.end_token,
         pad_token=spec.pad_token,
         chunk_size=chunk_size or None,
+        packing=_packing(config.learner, spec.layout),
     )
     return tick.Program(
         environment=environment,
         policy=policy,
         credit_rule=build_algorithm.credit_rule(config.algorithm, spec),
-        optimizer=_optimizer(config.learner),
-        schedule=_schedule(config.learner, config.num_ticks),
+        optimizer=build_optimizer.optimizer(config.learner),
+        schedule=build_optimizer.schedule(config.learner, config.num_ticks),
         rollout=RolloutSettings(
             num_lanes=sizes["num_lanes"],
             decode_slots=sizes["decode_slots"],
@@ -129,20 +177,27 @@ def _program(config, environment) -> tick.Program:
         update_slots=sizes["update_slots"],
         max_age=config.algorithm.max_age,
         passes=config.learner.passes,
+        exclude_silent=config.algorithm.exclude_silent,
         anchor_after_immediate=config.algorithm.anchor == "post_immediate",
     )
 
 
+def _packing(learner, layout) -> Packing | None:
+    """Packed rows as wide as two whole episodes, so that little stays empty."""
+    rows = learner.packed_rows
+    if not rows:
+        return None
+    require(
+        learner.num_microbatches == 1,
+        "learner.num_microbatches",
+        learner.num_microbatches,
+        f"1 with learner.packed_rows={rows}: those are taken in parts",
+    )
+    return Packing(rows=rows, width=2 * layout.num_columns)
+
+
 def _sizes(rollout, learner, spec) -> dict[str, int]:
     """Sizes per block, with the defaults that latencies and arrivals ask for."""
-    for name in ("num_blocks", "num_lanes", "decode_slots"):
-        require(rollout[name] >= 1, f"rollout.{name}", rollout[name], "at least 1")
-    require(
-        rollout.group_size >= 2,
-        "rollout.group_size",
-        rollout.group_size,
-        "at least 2: the members of a group are compared with each other",
-    )
     require(
         rollout.decode_slots <= rollout.num_lanes,
         "rollout.decode_slots",
@@ -156,11 +211,6 @@ def _sizes(rollout, learner, spec) -> dict[str, int]:
             rollout[name],
             f"a multiple of rollout.num_blocks={rollout.num_blocks}",
         )
-    for name in ("stage_deadline", "verdict_deadline"):
-        require(rollout[name] >= 0, f"rollout.{name}", rollout[name], "at least 0")
-    require(
-        rollout.temperature > 0.0, "rollout.temperature", rollout.temperature, "above 0"
-    )
     lanes = rollout.num_lanes // rollout.num_blocks
     slots = rollout.decode_slots // rollout.num_blocks
     # A group that starts in one tick can end min_stages ticks later at the earliest, so
@@ -192,108 +242,33 @@ def _sizes(rollout, learner, spec) -> dict[str, int]:
     )
 
 
-def _optimizer(learner) -> optax.GradientTransformation:
-    """AdamW of unit learning rate: the learner multiplies by that of the tick."""
-    require(learner.passes >= 1, "learner.passes", learner.passes, "at least 1")
-    for name in ("b1", "b2"):
-        require(0 <= learner[name] < 1, f"learner.{name}", learner[name], "in [0, 1)")
-    for name in ("weight_decay", "entropy_weight", "kl_weight"):
-        require(learner[name] >= 0, f"learner.{name}", learner[name], "at least 0")
-    require(
-        learner.max_grad_norm > 0,
-        "learner.max_grad_norm",
-        learner.max_grad_norm,
-        "above 0",
-    )
-    return optax.chain(
-        optax.clip_by_global_norm(learner.max_grad_norm),
-        optax.scale_by_adam(b1=learner.b1, b2=learner.b2),
-        optax.add_decayed_weights(learner.weight_decay),
-        optax.scale(-1.0),
-    )
-
-
-def _schedule(learner, num_ticks):
-    """tick -> learning rate."""
-    require(
-        learner.learning_rate > 0,
-        "learner.learning_rate",
-        learner.learning_rate,
-        "above 0",
-    )
-    require(
-        0 <= learner.warmup_ticks < num_ticks,
-        "learner.warmup_ticks",
-        learner.warmup_ticks,
-        f"at least 0 and below num_ticks={num_ticks}",
-    )
-    peak, rest = learner.learning_rate, num_ticks - learner.warmup_ticks
-    after = {
-        "constant": optax.constant_schedule(peak),
-        "linear": optax.linear_schedule(peak, 0.0, rest),
-        "cosine": optax.cosine_decay_schedule(peak, rest),
-    }
-    decay = choose("learner.schedule", learner.schedule, after)
-    if not learner.warmup_ticks:
-        return decay
-    start = peak / (learner.warmup_ticks + 1)
-    warmup = optax.linear_schedule(start, peak, learner.warmup_ticks)
-    return optax.join_schedules([warmup, decay], [learner.warmup_ticks])
-
-
-def _warm_start(warm_start) -> WarmStartSettings:
-    require(
-        warm_start.num_steps >= 0,
-        "warm_start.num_steps",
-        warm_start.num_steps,
-        "at least 0",
-    )
-    require(
-        warm_start.episodes_per_step >= 1,
-        "warm_start.episodes_per_step",
-        warm_start.episodes_per_step,
-        "at least 1",
-    )
-    require(
-        warm_start.learning_rate > 0,
-        "warm_start.learning_rate",
-        warm_start.learning_rate,
-        "above 0",
-    )
-    return instantiate("warm_start", WarmStartSettings, dict(warm_start))
-
-
 def _loop(config) -> LoopSettings:
-    require(config.num_ticks >= 1, "num_ticks", config.num_ticks, "at least 1")
     per_dispatch = config.ticks_per_dispatch
-    require(per_dispatch >= 1, "ticks_per_dispatch", per_dispatch, "at least 1")
     for name, value in {
         "num_ticks": config.num_ticks,
         "evaluation.every": config.evaluation.every,
         "checkpoint.every": config.checkpoint.every,
     }.items():
         require(
-            value >= 0 and value % per_dispatch == 0,
+            value % per_dispatch == 0,
             name,
             value,
             f"a multiple of ticks_per_dispatch={per_dispatch}",
         )
-    max_skipped = config.learner.max_skipped
-    require(max_skipped >= 1, "learner.max_skipped", max_skipped, "at least 1")
     return LoopSettings(
         num_ticks=config.num_ticks,
         ticks_per_dispatch=per_dispatch,
         evaluate_every=config.evaluation.every,
         checkpoint_every=config.checkpoint.every,
-        max_skipped=max_skipped,
+        max_skipped=config.learner.max_skipped,
     )
 
 
-def _evaluations(config) -> tuple[EvaluationSettings, EvaluationSettings]:
+def _evaluations(config, environment) -> tuple[EvaluationSettings, EvaluationSettings]:
     """(of the learning curve, of the test split before and after)."""
     e = config.evaluation
-    for name in ("num_problems", "test_problems", "samples_per_problem", "batch_size"):
-        require(e[name] >= 1, f"evaluation.{name}", e[name], "at least 1")
+    for split in ("train", "test", e.split):
+        _require_split(environment, split)
     shared = dict(
         samples_per_problem=e.samples_per_problem,
         pass_at=tuple(e.pass_at),
@@ -305,3 +280,14 @@ def _evaluations(config) -> tuple[EvaluationSettings, EvaluationSettings]:
         instantiate("evaluation", EvaluationSettings, curve),
         instantiate("evaluation", EvaluationSettings, test),
     )
+
+
+def _require_split(environment, split):
+    def start():
+        keys = jax.random.split(jax.random.key(0), 1)
+        return environment.start(keys, split=split, num_members=1)
+
+    try:
+        jax.eval_shape(start)
+    except ValueError as error:
+        raise ValueError(f"evaluation.split={split!r} is refused: {error}") from error

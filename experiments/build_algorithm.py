@@ -6,6 +6,7 @@ import numpy as np
 
 from agentic_grpo.learner import LearnerSettings
 from agentic_grpo.ops import aggregation, credit, kl_estimators, policy_losses
+from agentic_grpo.ops.importance_ratios import LEVELS, TREATMENTS
 from agentic_grpo.training import objective
 from experiments.checks import choose, require
 
@@ -34,6 +35,8 @@ AGGREGATIONS = {
     "sequence_mean_token_mean": lambda _: aggregation.sequence_mean_token_mean,
     "sequence_mean_token_sum": lambda _: aggregation.sequence_mean_token_sum,
 }
+
+KL_FORMS = {"loss": kl_estimators.kl_loss, "reward": objective.kl_as_reward}
 
 KL_ESTIMATORS = ("k1", "k2", "k3")
 
@@ -72,7 +75,9 @@ def credit_rule(algorithm, spec) -> credit.CreditRule:
             **own,
         )
     except ValueError as error:
-        raise ValueError(f"algorithm.{error}") from error
+        name = str(error).partition("=")[0]
+        path = f"algorithm.{algorithm.credit}" if name in own else "algorithm"
+        raise ValueError(f"{path}.{error}") from error
 
 
 def _refuse_unused(algorithm, shared):
@@ -129,11 +134,15 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
     )
     per_tick = learner.trained_tokens_per_tick or _tokens_per_tick(sizes, config, spec)
     choose("learner.kl_estimator", learner.kl_estimator, dict.fromkeys(KL_ESTIMATORS))
+    kl_loss = choose("learner.kl_form", learner.kl_form, KL_FORMS)
+    for name, names in (("level", LEVELS), ("treatment", TREATMENTS)):
+        field = f"importance_{name}"
+        choose(f"algorithm.{field}", algorithm[field], dict.fromkeys(names))
     require(
-        per_tick > 0,
-        "learner.trained_tokens_per_tick",
-        learner.trained_tokens_per_tick,
-        "above 0, or 0 for what the action columns of a tick hold",
+        algorithm.importance_low <= algorithm.importance_high,
+        "algorithm.importance_low",
+        algorithm.importance_low,
+        f"at most algorithm.importance_high={algorithm.importance_high}",
     )
     try:
         built = objective.make_objective(
@@ -154,9 +163,7 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
         temperature=config.rollout.temperature,
         entropy_weight=learner.entropy_weight,
         kl_weight=learner.kl_weight,
-        kl_loss=functools.partial(
-            kl_estimators.kl_loss, estimator=learner.kl_estimator
-        ),
+        kl_loss=functools.partial(kl_loss, estimator=learner.kl_estimator),
         num_microbatches=learner.num_microbatches,
     )
 

@@ -1,14 +1,60 @@
 """A run's folder: which config it holds, and whether this config may go on in it."""
 
+import contextlib
 import json
+import os
 import pathlib
 
+from absl import logging
 from ml_collections import ConfigDict
 
+from agentic_grpo.training import processes
 from experiments.checks import require
 
 #: What may differ when a run goes on.
-MAY_DIFFER = ("num_ticks", "devices", "logging", "checkpoint")
+MAY_DIFFER = ("num_ticks", "devices", "logging", "checkpoint", "profile")
+
+
+@contextlib.contextmanager
+def claimed(workdir: pathlib.Path, config: ConfigDict):
+    """Within the block the folder is this run's, and no other process's.
+
+    In a job of several processes the first claims it, and the others wait for that.
+
+    Raises:
+      ValueError: as ``claim``; or another process trains in the folder.
+    """
+    with contextlib.ExitStack() as stack:
+        if processes.is_first_process():
+            workdir.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(_locked(workdir))
+            claim(workdir, config)
+        processes.wait_for_all("the workdir is claimed")
+        yield
+
+
+@contextlib.contextmanager
+def _locked(workdir):
+    """Two runs in one folder would overwrite each other's files."""
+    try:
+        import fcntl
+    except ImportError:  # no such thing on this system
+        yield
+        return
+    folder = os.open(workdir, os.O_RDONLY)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(folder)
+        raise ValueError(
+            f"workdir={str(workdir)!r} must be free: another process trains in it"
+        ) from None
+    except OSError as error:  # a file system without locks
+        logging.warning("%s cannot be locked: %s", workdir, os.strerror(error.errno))
+    try:
+        yield
+    finally:
+        os.close(folder)
 
 
 def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
@@ -34,7 +80,7 @@ def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
             "a new folder, or one with this config; it holds a run with another: "
             + "; ".join(different),
         )
-    elif workdir.exists() and any(workdir.iterdir()):
+    elif workdir.exists() and any(p.suffix != ".partial" for p in workdir.iterdir()):
         raise ValueError(
             f"workdir={str(workdir)!r} has files but no config.json; choose a new one"
         )
@@ -64,6 +110,31 @@ def finished(workdir: pathlib.Path, num_ticks: int) -> dict | None:
     path = workdir / "summary.json"
     summary = json.loads(path.read_text()) if path.exists() else {}
     return summary if summary.get("ticks", -1) >= num_ticks else None
+
+
+def write_summary(
+    workdir: pathlib.Path, config: ConfigDict, before: dict, after: dict, *, seconds
+) -> dict:
+    """Writes ``summary.json``, the sign that a run is finished, and returns it.
+
+    Args:
+      workdir: of the run.
+      config: of the run.
+      before, after: rates on the test problems, of the base model and of the trained.
+      seconds: of wall time that the run took, over all its parts.
+    """
+    summary = {
+        "solve_rate_before": before["solve_rate"],
+        "solve_rate_after": after["solve_rate"],
+        "ticks": config.num_ticks,
+        "wall_seconds": round(seconds, 1),
+        "seed": config.seed,
+        "test_problems": config.evaluation.test_problems,
+        "before": before,
+        "after": after,
+    }
+    write_json(workdir / "summary.json", summary)
+    return summary
 
 
 def require_no_metrics(workdir: pathlib.Path) -> None:

@@ -2,83 +2,51 @@
 
     python scripts/plot_runs.py runs/quickstart --output=curve.png
     python scripts/plot_runs.py agentic=runs/a0,runs/a1,runs/a2 outcome=runs/o0,runs/o1
+    python scripts/plot_runs.py --suite=runs/ablations/credit \\
+        --output=experiments/results/credit
 
 Each argument is a folder, or LABEL=FOLDER,FOLDER,...: seeds of one arm, drawn as their
 mean with a band: the 95% t interval of the mean for three seeds and more, the range for
-two. Rewards of training are smoothed, evaluations never.
+two. A folder without a run stands for the runs in the folders within it. Rewards of
+training are smoothed, evaluations never.
+
+With --suite, what ``experiments.ablate`` has run so far: table.md, results.csv and the
+figures, in the folder that --output names.
 """
 
 import argparse
-import math
 import pathlib
+import shutil
 import sys
-from typing import NamedTuple
 
-import matplotlib
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
-import numpy as np
-import scipy.stats
-
-from agentic_grpo.training import metrics
-
-#: Okabe and Ito's palette, told apart by colour-blind readers; yellow is too pale here.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-SOLVE_RATE = "eval/solve_rate"
-GREEDY = "eval/greedy_solve_rate"
-STAGE = "stage_reward/"
-VERDICT = "verdict"
-
-STYLE = {
-    "font.size": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.titlesize": 10,
-    "axes.titlelocation": "left",
-    "grid.color": "0.92",
-    "grid.linewidth": 0.8,
-    "lines.linewidth": 1.6,
-    "savefig.dpi": 200,
-}
-
-
-class Arm(NamedTuple):
-    """Seeds of one setting: the lines of each run."""
-
-    label: str
-    runs: list[list[dict[str, float]]]
-
-
-class Curve(NamedTuple):
-    """A mean over seeds with its band, by tick; arrays of one length."""
-
-    ticks: np.ndarray
-    mean: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
+from experiments import comparison, report
+from scripts.figures import learning_curves, suites
 
 
 def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
     try:
-        arms = [read_arm(argument) for argument in options.runs]
-        figure = draw(arms, smoothing=options.smoothing)
+        if options.suite is None:
+            draw_runs(options)
+        else:
+            write_suite(options.suite, options.output)
     except (OSError, ValueError) as error:
         sys.exit(f"plot_runs: {error}")
-    options.output.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(options.output)
-    print(options.output)
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("runs", nargs="+", metavar="FOLDER or LABEL=FOLDER,FOLDER")
-    parser.add_argument("--output", type=pathlib.Path, default="learning_curve.png")
+    parser.add_argument("runs", nargs="*", metavar="FOLDER or LABEL=FOLDER,FOLDER")
+    parser.add_argument("--suite", type=pathlib.Path, help="the folder of an ablation")
+    parser.add_argument(
+        "--output",
+        type=pathlib.Path,
+        help="a picture (default: learning_curve.png); with --suite a folder",
+    )
     parser.add_argument(
         "--smoothing",
         type=float,
@@ -87,218 +55,46 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         "(0: none; default: %(default)s)",
     )
     options = parser.parse_args(arguments)
+    if bool(options.runs) == bool(options.suite):
+        parser.error("give folders of runs, or --suite=FOLDER")
+    if options.suite and not options.output:
+        parser.error("--suite needs a folder for its results: --output=FOLDER")
     if not 0.0 <= options.smoothing < 1.0:
         parser.error(f"--smoothing: {options.smoothing}; it must be in [0, 1)")
     return options
 
 
-def read_arm(argument: str) -> Arm:
-    """An arm from LABEL=FOLDER,FOLDER or from one folder, whatever its name."""
-    label, equals, folders = argument.partition("=")
-    if equals and not pathlib.Path(argument).exists():
-        folders = folders.split(",")
-    else:
-        label, folders = pathlib.Path(argument).resolve().name, [argument]
-    runs = []
-    for folder in folders:
-        lines = metrics.read(folder)
-        if not lines:
-            raise ValueError(f"{folder}: its metrics have no line yet")
-        runs.append(lines)
-    ends = sorted({int(run[-1]["tick"]) for run in runs})
-    if len(ends) > 1:
-        print(f"plot_runs: seeds of {label} end at ticks {ends}; drawn up to {ends[0]}")
-    return Arm(label, runs)
+def draw_runs(options: argparse.Namespace) -> None:
+    """One picture of the arms that were named."""
+    arms = [learning_curves.read_arm(argument) for argument in options.runs]
+    figure = learning_curves.draw(arms, smoothing=options.smoothing)
+    output = options.output or pathlib.Path("learning_curve.png")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(output)
+    print(output)
 
 
-def curve(arm: Arm, name: str, *, smoothing: float = 0.0) -> Curve | None:
-    """One metric over the ticks that all runs of the arm have; None without any."""
-    series = []
-    for run in arm.runs:
-        points = {int(line["tick"]): line.get(name, math.nan) for line in run}
-        series.append({t: v for t, v in points.items() if math.isfinite(v)})
-    ticks = sorted(set.intersection(*map(set, series)))
-    if not ticks:
-        return None
-    values = np.array([[points[tick] for tick in ticks] for points in series])
-    window = max(1, round(smoothing * len(ticks)))
-    smooth = np.stack([running_mean(row, window) for row in values])
-    return Curve(np.array(ticks), *mean_and_band(smooth))
+def write_suite(folder: pathlib.Path, output: pathlib.Path) -> None:
+    """Tables, figures, and the configs and settings they belong to.
 
-
-def mean_and_band(values: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Mean over seeds of [seeds, ticks], and band: t interval, range, or nothing."""
-    seeds, mean = len(values), values.mean(axis=0)
-    if seeds < 3:
-        return mean, values.min(axis=0), values.max(axis=0)
-    error = values.std(axis=0, ddof=1) / np.sqrt(seeds)
-    half = scipy.stats.t.ppf(0.975, seeds - 1) * error
-    return mean, mean - half, mean + half
-
-
-def running_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """Centred; at the ends over what there is."""
-    kernel = np.ones(window)
-    total = np.convolve(values, kernel, mode="same")
-    return total / np.convolve(np.ones_like(values), kernel, mode="same")
-
-
-def names_of(arms: list[Arm], prefix: str) -> list[str]:
-    """Every metric whose name starts so, in the order of first appearance."""
-    lines = (line for arm in arms for run in arm.runs for line in run)
-    return list(
-        dict.fromkeys(
-            name for line in lines for name in line if name.startswith(prefix)
-        )
-    )
-
-
-def draw(arms: list[Arm], *, smoothing: float) -> plt.Figure:
-    """The whole figure: solve rates on the left, rewards of the stages on the right."""
-    if all(curve(arm, SOLVE_RATE) is None for arm in arms):
-        raise ValueError(f"no evaluation in these runs yet ({SOLVE_RATE})")
-    with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(10.0, 3.7), layout="constrained")
-        if len(arms) == 1:
-            left, right = figure.subplots(1, 2, sharex=True)
-            draw_one_solve_rate(left, arms[0])
-            draw_one_arms_stages(right, arms[0], smoothing)
-        else:
-            left, right = figure.subfigures(1, 2, width_ratios=(1.0, 1.15))
-            draw_solve_rates(left.subplots(), arms)
-            draw_stages(right, arms, smoothing)
-        figure.supxlabel(footnote(arms, smoothing), fontsize=7, color="0.35")
-    return figure
-
-
-def draw_one_solve_rate(axes: plt.Axes, arm: Arm) -> None:
-    """Solve rate, greedy beside sampled, and thinly each level of difficulty."""
-    ends = []
-    levels = names_of([arm], SOLVE_RATE + "/")
-    for index, name in enumerate(levels):
-        grey = str(0.35 + 0.3 * index / max(1, len(levels) - 1))
-        label = name.removeprefix(SOLVE_RATE + "/")
-        ends += draw_curve(axes, arm, name, label, grey, linewidth=0.9, band=False)
-    ends += draw_curve(
-        axes, arm, GREEDY, "greedy", COLOURS[0], linestyle=(0, (4, 2)), band=False
-    )
-    ends += draw_curve(axes, arm, SOLVE_RATE, "solve rate", COLOURS[0], linewidth=2.2)
-    finish(axes, "Solve rate on held-out problems", ends)
-
-
-def draw_one_arms_stages(axes: plt.Axes, arm: Arm, smoothing: float) -> None:
-    """The reward of each stage, and the verdict."""
-    ends = []
-    for index, name in enumerate(names_of([arm], STAGE)):
-        colour = COLOURS[index % len(COLOURS[:-1])]
-        label = name.removeprefix(STAGE)
-        ends += draw_curve(axes, arm, name, label, colour, smoothing=smoothing)
-    ends += draw_curve(
-        axes, arm, VERDICT, "verdict", COLOURS[-1], smoothing=smoothing, linewidth=2.2
-    )
-    finish(axes, "Mean reward of each stage in training", ends)
-
-
-def draw_solve_rates(axes: plt.Axes, arms: list[Arm]) -> None:
-    """One curve per arm, labelled at its end."""
-    ends = []
-    for index, arm in enumerate(arms):
-        colour = COLOURS[index % len(COLOURS)]
-        ends += draw_curve(axes, arm, SOLVE_RATE, arm.label, colour)
-    finish(axes, "Solve rate on held-out problems", ends)
-
-
-def draw_stages(figure: plt.Figure, arms: list[Arm], smoothing: float) -> None:
-    """One small panel per stage and one for the verdict, arms by colour."""
-    names = [*names_of(arms, STAGE), VERDICT]
-    columns = min(3, len(names))
-    rows = math.ceil(len(names) / columns)
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    for panel in grid.flat[len(names) :]:
-        panel.set_axis_off()
-    for panel, name in zip(grid.flat, names, strict=False):
-        for index, arm in enumerate(arms):
-            colour = COLOURS[index % len(COLOURS)]
-            draw_curve(panel, arm, name, "", colour, smoothing=smoothing, linewidth=1.3)
-        panel.set_title(name.removeprefix(STAGE), fontsize=9)
-        panel.set_ylim(-0.02, 1.02)
-    for panel in grid[-1]:
-        panel.set_xlabel("tick")
-    figure.suptitle("Mean reward in training", x=0.02, ha="left", fontsize=10)
-
-
-def draw_curve(
-    axes: plt.Axes,
-    arm: Arm,
-    name: str,
-    label: str,
-    colour: str,
-    *,
-    smoothing: float = 0.0,
-    band: bool = True,
-    **style,
-) -> list[tuple[str, float, float, str]]:
-    """Draws one curve; returns where its label belongs, nothing without the metric."""
-    points = curve(arm, name, smoothing=smoothing)
-    if points is None:
-        return []
-    alone = {"marker": "."} if len(points.ticks) == 1 else {}
-    axes.plot(points.ticks, points.mean, color=colour, **style, **alone)
-    if band and len(arm.runs) > 1:
-        axes.fill_between(
-            points.ticks, points.low, points.high, color=colour, alpha=0.18, linewidth=0
-        )
-    return [(label, points.ticks[-1], points.mean[-1], colour)]
-
-
-def finish(
-    axes: plt.Axes, title: str, ends: list[tuple[str, float, float, str]]
-) -> None:
-    """Limits, title, and the labels beside the ends of the curves, moved apart."""
-    axes.set(title=title, xlabel="tick", ylim=(-0.02, 1.02))
-    ends = sorted(ends, key=lambda end: end[2])
-    last = max(end[1] for end in ends) if ends else 1
-    axes.set_xlim(0, last)
-    heights = move_apart([end[2] for end in ends], gap=0.055, top=1.0)
-    for (label, _, value, colour), height in zip(ends, heights, strict=True):
-        axes.annotate(
-            f"{label} {value:.2f}",
-            xy=(1.0, height),
-            xycoords=axes.get_yaxis_transform(),
-            xytext=(5, 0),
-            textcoords="offset points",
-            va="center",
-            color=colour,
-            annotation_clip=False,
-        )
-
-
-def move_apart(values: list[float], *, gap: float, top: float) -> list[float]:
-    """Ascending values moved as little as an upward and a downward pass need."""
-    heights = list(values)
-    for index in range(1, len(heights)):
-        heights[index] = max(heights[index], heights[index - 1] + gap)
-    ceiling = top
-    for index in range(len(heights) - 1, -1, -1):
-        heights[index] = min(heights[index], ceiling)
-        ceiling = heights[index] - gap
-    return heights
-
-
-def footnote(arms: list[Arm], smoothing: float) -> str:
-    """What the figure is made of."""
-    counts = {len(arm.runs) for arm in arms}
-    parts = []
-    if counts != {1}:
-        seeds = "/".join(str(count) for count in sorted(counts))
-        parts.append(f"mean over {seeds} seeds")
-    if any(count >= 3 for count in counts):
-        parts.append("band: 95% t interval of the mean")
-    if 2 in counts:
-        parts.append("band of two seeds: their range")
-    if smoothing:
-        parts.append(f"training rewards: running mean over {smoothing:.0%} of the run")
-    return "; ".join(parts)
+    Raises:
+      ValueError: no run of the suite is finished yet.
+    """
+    suite = comparison.read(folder)
+    if not suite.results:
+        raise ValueError(f"{folder}: no run is finished yet")
+    comparisons = comparison.compare_all(suite)
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "results.csv").write_text(comparison.to_csv(suite.results))
+    page = report.to_markdown(suite, comparisons)
+    for name, figure in suites.draw(suite, comparisons).items():
+        figure.savefig(output / f"{name}.png")
+        page += f"\n![{name}]({name}.png)\n"
+    (output / "table.md").write_text(page)
+    for name in ("configs.json", "settings.json"):
+        if (folder / name).exists():
+            shutil.copy(folder / name, output / name)
+    print(output)
 
 
 if __name__ == "__main__":

@@ -2,5 +2,9 @@
 
 import jax
 
-jax.config.update("jax_num_cpu_devices", 4)  # pmap and shard_map paths really run
+from agentic_grpo.training import compile_cache
+
+jax.config.update("jax_num_cpu_devices", 8)  # pmap and meshes really run
 jax.config.update("jax_numpy_rank_promotion", "raise")
+
+compile_cache.enable()  # compiling is most of what the tests cost

@@ -33,7 +33,7 @@ HOMES = {
     "ml_collections": ("experiments/",),
     "orbax": ("agentic_grpo/training/checkpoints.py",),
     "flax": ("agentic_grpo/models/",),
-    "jax.distributed": ("agentic_grpo/training/devices.py",),
+    "jax.distributed": ("agentic_grpo/training/processes.py",),
     "jax.make_mesh": ("agentic_grpo/training/devices.py",),
     "jax.pmap": ("agentic_grpo/training/devices.py",),
     "jax.shard_map": ("agentic_grpo/training/devices.py",),

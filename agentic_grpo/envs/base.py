@@ -68,7 +68,7 @@ class StageResult:
       reward: float32 [N, G], in [0, 1].
       reward_mask: bool [N, G]; false where the stage has no reward.
       latency: int32 [N, G]; ticks from writing to the reward, at least 0.
-      end_reason: int32 [N, G] of ``records.EndReason``; RUNNING while the member goes on.
+      end_reason: int32 [N, G] of ``records.EndReason``; RUNNING while it goes on.
       verdict: float32 [N, G], in [0, 1]; meaningful where the member ended.
       verdict_latency: int32 [N, G]; ticks from the end to the verdict.
       solved: bool [N, G]; the hidden judge is fully satisfied; where the member ended.
@@ -94,7 +94,7 @@ class Environment(Protocol):
     spec: EnvironmentSpec
 
     def start(self, keys: jax.Array, *, split: str, num_members: int) -> Start:
-        """Draws one problem per key [N] from the split (train, validation, test ...)."""
+        """Draws one problem per key [N] from the split (train, test ...)."""
         ...
 
     def step(
@@ -126,4 +126,24 @@ class ScriptedAgent(Protocol):
         self, state: State, stage: jax.Array, keys: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         """Writes a stage: (tokens int32 [N, G, A], mask bool [N, G, A])."""
+        ...
+
+
+class Readable(Protocol):
+    """What an environment may add for people who look at episodes; on the host.
+
+    Training never asks for it. A viewer spells token ids as numbers and describes
+    nothing where the methods are missing.
+    """
+
+    def spell(self, tokens) -> str:
+        """Token ids as a person would read them; any ids, padding left out."""
+        ...
+
+    def describe_problem(self, state: State, lane: int) -> list[str]:
+        """What the agents of a lane are not told (the solution, say); one line each."""
+        ...
+
+    def describe_member(self, state: State, lane: int, member: int) -> list[str]:
+        """What was executed for a member in the stage that led to this state."""
         ...

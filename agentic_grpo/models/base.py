@@ -8,6 +8,21 @@ import jax
 Params = Any  # a pytree of arrays
 
 
+class PackedScore(NamedTuple):
+    """``Policy.score`` over packed rows, part by part; see ``models.packing``.
+
+    Attributes:
+      plan: (wanted bool [M, T]) -> plan; its ``num_parts`` int32 [] says how many.
+      is_here: (plan, part int32 []) -> bool [M]; the rows that a part scores.
+      score: (params, tokens [M, T], plan, part, temperature=) -> as ``Policy.score``;
+        0 on rows that are not here.
+    """
+
+    plan: Callable[[jax.Array], Any]
+    is_here: Callable[..., jax.Array]
+    score: Callable[..., tuple[jax.Array, jax.Array]]
+
+
 class Policy(NamedTuple):
     """A policy over token columns. M rows, T token columns, A the widest action.
 
@@ -19,10 +34,12 @@ class Policy(NamedTuple):
         already in its column. The mask is a prefix, the end token included; rows that
         are not active have an empty one. Temperature 0 is greedy.
       score: (params, tokens [M, T], token_mask [M, T], temperature=) -> (log_probs
-        float32 [M, T], entropy float32 [M, T]) of each token given those before it; on
-        what ``sample`` wrote, the log-probs that it recorded.
+        float32 [M, T], entropy float32 [M, T]) of each action token given the tokens
+        before it, as ``sample`` recorded them; 0 on columns that never hold actions.
+      packed: the same for a learner whose rows are short; None: it has no such form.
     """
 
     init: Callable[[jax.Array], Params]
     sample: Callable[..., tuple[jax.Array, jax.Array, jax.Array]]
     score: Callable[..., tuple[jax.Array, jax.Array]]
+    packed: PackedScore | None = None

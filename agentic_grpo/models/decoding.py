@@ -8,8 +8,11 @@ Axis letters: **N** rows, **T** token columns of an episode, **A** widest action
 vocabulary, **H** hidden size.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentic_grpo import records
 from agentic_grpo.models import categorical
@@ -49,6 +52,7 @@ def score(
     *,
     temperature=1.0,
     chunk_size=None,
+    columns=None,
 ):
     """Log-probs of tokens that are already there, each given the columns before it.
 
@@ -65,26 +69,37 @@ def score(
       temperature: float, positive; the logits are divided by it.
       chunk_size: vocabulary entries whose logits exist at one time; None: chosen so
         that memory stays bounded.
+      columns: int [K], static, each at least 1; the columns that are wanted. The
+        others are 0, and spared the read-out and most of the last block. None: all.
 
     Returns:
       (log_probs, entropy), float32 [N, T] each.
     """
     _check_columns(tokens, token_mask, column_visibility)
     mask = jnp.asarray(column_visibility)[None] & token_mask[:, None, :]
-    hidden = model.hidden(params, tokens, token_positions(token_mask), mask)
-    known = token_mask[:, 1:] & token_mask[:, :-1]
-    log_probs, entropy = token_log_probs(
-        hidden[:, :-1],
+    read = functools.partial(
+        model.hidden, params, tokens, token_positions(token_mask), mask
+    )
+    if columns is None:
+        columns, hidden = np.arange(1, tokens.shape[1]), read()[:, :-1]
+    else:
+        columns = np.asarray(columns)
+        hidden = read(columns=columns - 1)
+    known = token_mask[:, columns] & token_mask[:, columns - 1]
+    values = token_log_probs(
+        hidden,
         model.unembedding(params),
-        tokens[:, 1:],
+        tokens[:, columns],
         temperature=temperature,
         mask=known,
         chunk_size=chunk_size,
     )
-    return tuple(
-        jnp.pad(jnp.where(known, values, 0.0), ((0, 0), (1, 0)))
-        for values in (log_probs, entropy)
-    )
+
+    def place(value):
+        nothing = jnp.zeros(tokens.shape, value.dtype)
+        return nothing.at[:, columns].set(jnp.where(known, value, 0.0))
+
+    return tuple(map(place, values))
 
 
 def sample_actions(

@@ -10,76 +10,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-#: Stands for minus infinity among attention scores. It is finite on purpose: a row
-#: that sees nothing (padding) then gets uniform weights instead of 0 / 0.
-_HIDDEN_SCORE = -1e30
-
-
-def rotary_angles(positions, *, head_size, theta):
-    """Cosines and signed sines by which a position turns the halves of a head.
-
-    Pair (d, d + D / 2) turns by ``position * theta ** (-2 d / D)`` (Su et al. 2021).
-
-    Args:
-      positions: int [..., T].
-      head_size: D, even.
-      theta: base of the wavelengths.
-
-    Returns:
-      Two float32 [..., T, 1, D], to be broadcast over heads: cosines; and sines,
-      negative on the first half.
-    """
-    exponents = jnp.arange(0, head_size, 2, dtype=jnp.float32) / head_size
-    positions = positions.astype(jnp.float32)
-    angles = jnp.einsum("...t,d->...td", positions, theta**-exponents)
-    cosines, sines = jnp.cos(angles), jnp.sin(angles)
-    factors = (
-        jnp.concatenate([cosines, cosines], axis=-1)[..., None, :],
-        jnp.concatenate([-sines, sines], axis=-1)[..., None, :],
-    )
-    # Else XLA recomputes them for every head of every layer.
-    return jax.lax.optimization_barrier(factors)
-
-
-def rotate(heads, angles):
-    """Turns the pairs (d, d + D / 2) of each head, as in published Llama weights.
-
-    Args:
-      heads: float [..., T, K, D], K heads.
-      angles: as from ``rotary_angles``.
-
-    Returns:
-      float [..., T, K, D] of the same type as ``heads``.
-    """
-    cosines, sines = angles
-    swapped = jnp.roll(heads, heads.shape[-1] // 2, axis=-1)
-    return (heads * cosines + swapped * sines).astype(heads.dtype)
-
-
-def attend(queries, keys, values, mask):
-    """Softmax attention, the softmax in float32.
-
-    Args:
-      queries: float [N, T, Q, D], Q heads.
-      keys: float [N, K, D, C], K heads, K divides Q.
-      values: float [N, K, C, D].
-      mask: bool [N or 1, T, C]; which keys a query sees. A query that sees none gets
-        finite numbers without meaning, and finite gradients.
-
-    Returns:
-      float [N, T, Q, D] of the type of ``values``.
-    """
-    rows, columns, num_heads, head_size = queries.shape
-    grouped = (rows, keys.shape[1], -1)  # the heads of one group below each other
-    queries = jnp.swapaxes(queries * head_size**-0.5, 1, 2)
-    scores = jnp.matmul(
-        queries.reshape(*grouped, head_size), keys, preferred_element_type=jnp.float32
-    )
-    scores = scores.reshape(rows, num_heads, columns, -1)
-    weights = jax.nn.softmax(jnp.where(mask[:, None], scores, _HIDDEN_SCORE), axis=-1)
-    weights = weights.astype(values.dtype).reshape(*grouped, values.shape[2])
-    mixed = jnp.matmul(weights, values).reshape(rows, num_heads, columns, head_size)
-    return jnp.swapaxes(mixed, 1, 2)
+from agentic_grpo.models.attention import attend, rotary_angles, rotate
 
 
 def _projection(fan_in, fan_out, scale, config, rngs):
@@ -181,6 +112,9 @@ class Block(nnx.Module):
         stream = stream + self.attention(queries, keys, values, mask)
         return stream + self.mlp(self.mlp_norm(stream))
 
+    def __call__(self, stream, angles, mask):
+        return self.finish(stream, *self.project(stream, angles), mask)
+
 
 class Decoder(nnx.Module):
     """Embedding, blocks, final norm; and the matrix that reads out tokens.
@@ -200,6 +134,31 @@ class Decoder(nnx.Module):
         self.final_norm = _norm(config, rngs)
         if not config.tied_embeddings:
             self.unembedding = nnx.Param(draw(rngs.params(), shape, config.param_dtype))
+
+    def read(self, tokens, positions, mask, columns=None):
+        """Reads all columns at once, and keeps no cache.
+
+        Args:
+          tokens: int32 [N, T].
+          positions: int32 [N, T].
+          mask: bool [N or 1, T, T].
+          columns: int [K], static; finish only these columns of every row. None: all.
+
+        Returns:
+          float [N, T, H], or [N, K, H] with ``columns``.
+        """
+        stream, angles = self._start(tokens, positions)
+        *body, last = (self.blocks[str(i)] for i in range(self.config.num_layers))
+        through = _scan if self.config.layers == "scanned" else _unroll
+        stream = through(body, stream, angles, mask)
+        queries, keys, values = last.project(stream, angles)
+        if columns is not None:
+            stream = stream.reshape(*tokens.shape, -1)[:, columns]
+            stream = stream.reshape(-1, stream.shape[-1])
+            queries, mask = queries[:, columns], mask[:, columns]
+        stream = last.finish(stream, queries, keys, values, mask)
+        width = tokens.shape[1] if columns is None else len(columns)
+        return self.final_norm(stream).reshape(tokens.shape[0], width, -1)
 
     def __call__(self, tokens, positions, mask, read_column=None):
         """Reads all columns at once.
@@ -262,6 +221,27 @@ class Decoder(nnx.Module):
         size, theta = config.head_size, config.rope_theta
         angles = rotary_angles(positions, head_size=size, theta=theta)
         return stream.astype(config.dtype), angles
+
+
+def _unroll(blocks, stream, angles, mask):
+    for block in blocks:
+        stream = block(stream, angles, mask)
+    return stream
+
+
+def _scan(blocks, stream, angles, mask):
+    """As ``_unroll``, one compiled block in a loop that keeps no activations."""
+    if not blocks:
+        return stream
+    graph = nnx.graphdef(blocks[0])
+    states = [nnx.to_pure_dict(nnx.state(block)) for block in blocks]
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *states)
+
+    @jax.checkpoint
+    def step(stream, state):
+        return nnx.merge(graph, state)(stream, angles, mask), None
+
+    return jax.lax.scan(step, stream, stacked)[0]
 
 
 def _pick(values, column):

@@ -1,12 +1,18 @@
 """The decoder as a policy over the columns of one episode layout."""
 
+import functools
+
 import jax.numpy as jnp
+import numpy as np
 
 from agentic_grpo.models import decoding
-from agentic_grpo.models.base import Policy
+from agentic_grpo.models import packing as packing_lib
+from agentic_grpo.models.base import PackedScore, Policy
 
 
-def decoder_policy(model, layout, *, end_token, pad_token, chunk_size=None) -> Policy:
+def decoder_policy(
+    model, layout, *, end_token, pad_token, chunk_size=None, packing=None
+) -> Policy:
     """Binds a ``Transformer`` to a layout.
 
     Args:
@@ -16,11 +22,18 @@ def decoder_policy(model, layout, *, end_token, pad_token, chunk_size=None) -> P
       pad_token: fills what is not written.
       chunk_size: vocabulary entries whose logits exist at one time when scoring; None:
         chosen so that memory stays bounded.
+      packing: a ``packing.Packing``; None: rows are never packed.
 
     Returns:
       ``models.base.Policy``.
     """
     prefix_width = int(layout.offsets[-1]) + 1
+    action_columns = np.concatenate(
+        [
+            offset + 1 + np.arange(stage.action_width)
+            for offset, stage in zip(layout.offsets, layout.stages, strict=True)
+        ]
+    )
 
     def sample(params, tokens, token_mask, stage, active, uniforms, *, temperature):
         marker_column = jnp.asarray(layout.offsets)[stage]
@@ -52,6 +65,33 @@ def decoder_policy(model, layout, *, end_token, pad_token, chunk_size=None) -> P
             layout.column_visibility,
             temperature=temperature,
             chunk_size=chunk_size,
+            columns=action_columns,
         )
 
-    return Policy(init=model.init, sample=sample, score=score)
+    return Policy(
+        init=model.init,
+        sample=sample,
+        score=score,
+        packed=packing and _packed(model, layout, packing, chunk_size),
+    )
+
+
+def _packed(model, layout, packing, chunk_size) -> PackedScore:
+    def score(params, tokens, plan, part, *, temperature):
+        return packing_lib.score(
+            model,
+            params,
+            tokens,
+            plan,
+            part,
+            layout.column_visibility,
+            packing,
+            temperature=temperature,
+            chunk_size=chunk_size,
+        )
+
+    return PackedScore(
+        plan=functools.partial(packing_lib.plan, packing=packing),
+        is_here=functools.partial(packing_lib.is_here, packing=packing),
+        score=score,
+    )

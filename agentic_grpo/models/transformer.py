@@ -17,6 +17,8 @@ from flax import nnx
 
 from agentic_grpo.models import layers
 
+LAYERS = ("unrolled", "scanned")
+
 Params = dict  # nested, string keys, arrays as leaves
 Cache = tuple  # per layer: (keys [N, K, D, C], values [N, K, C, D])
 
@@ -38,6 +40,11 @@ class TransformerConfig:
       norm_epsilon: added to the mean square in RMSNorm.
       dtype: type of the activations; attention's softmax is float32 always.
       param_dtype: type of the parameters.
+      layers: how ``hidden`` goes through the blocks, one of ``LAYERS``. ``unrolled``:
+        one after the other, fastest. ``scanned``: one compiled block in a loop, its
+        activations computed again in the backward pass: a deep model compiles as fast
+        as a shallow one and keeps one block's activations, not all, for a third more
+        work and a copy of the blocks' parameters. The parameters are the same.
     """
 
     vocabulary_size: int
@@ -52,6 +59,7 @@ class TransformerConfig:
     norm_epsilon: float = 1e-6
     dtype: jax.typing.DTypeLike = jnp.float32
     param_dtype: jax.typing.DTypeLike = jnp.float32
+    layers: str = "unrolled"
 
     def __post_init__(self):
         for name in (
@@ -71,6 +79,8 @@ class TransformerConfig:
                 f"num_kv_heads={self.num_kv_heads} must divide "
                 f"num_heads={self.num_heads}"
             )
+        if self.layers not in LAYERS:
+            raise ValueError(f"layers={self.layers!r} must be one of {LAYERS}")
         if self.head_size % 2:
             raise ValueError(f"head_size={self.head_size} must be even for RoPE")
         for name in ("rope_theta", "norm_epsilon"):
@@ -110,7 +120,7 @@ class Transformer:
         module = layers.Decoder(self.config, rngs=nnx.Rngs(params=key))
         return nnx.to_pure_dict(nnx.state(module))
 
-    def hidden(self, params, tokens, positions, attention_mask):
+    def hidden(self, params, tokens, positions, attention_mask, *, columns=None):
         """Final-normed hidden states; column t has read column t and what t may see.
 
         Args:
@@ -119,11 +129,13 @@ class Transformer:
           positions: int32 [N, T]; they need not be columns (padding may lie between).
           attention_mask: bool [N, T, T] or [1, T, T]; ``[n, q, k]``: q may attend to k.
             A row without any True yields finite numbers that mean nothing.
+          columns: int [K], static; the columns that are wanted. None: all.
 
         Returns:
-          float [N, T, H] of ``config.dtype``.
+          float [N, T, H] of ``config.dtype``, or [N, K, H] with ``columns``.
         """
-        return self.prefill(params, tokens, positions, attention_mask)[0]
+        decoder = self._bind(params)
+        return decoder.read(tokens, positions, attention_mask, columns)
 
     def unembedding(self, params) -> jax.Array:
         """The matrix [V, H] whose product with a hidden state gives the logits."""

@@ -78,7 +78,7 @@ def changed_leaves(record: dict[str, Any], arrays: dict[str, np.ndarray]) -> lis
     return [
         name
         for name, array in arrays.items()
-        if checksums[name] not in (None, leaves.checksum(array))
+        if checksums[name] != leaves.checksum(array)
     ]
 
 

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
+from jax.experimental import multihost_utils
 
 from agentic_grpo.training import checkpoint_record, leaves, machine
 
@@ -95,12 +96,13 @@ class Checkpoints:
         items = ocp.args.Composite(
             state=ocp.args.StandardSave(arrays), record=ocp.args.JsonSave(record)
         )
+        self._metrics[step] = record["metric"]  # asked for while it is being saved
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._open().save(step, args=items)
         except Exception as error:  # a full disk surfaces as any of them
+            del self._metrics[step]
             raise self._not_written(error) from error
-        self._metrics[step] = record["metric"]
         return True
 
     def restore(self, target: State, step: int | None = None) -> tuple[State, dict]:
@@ -250,13 +252,16 @@ class Checkpoints:
 
     def _set_damaged_aside(self) -> None:
         """Renames what ``restore`` passed over: these steps will be reached anew."""
-        if self._damaged:
-            self.close()
-        for step in sorted(self._damaged):
+        if not self._damaged:
+            return
+        self.close()
+        for step in sorted(self._damaged) if jax.process_index() == 0 else ():
             aside = self._directory / f"damaged-{step}"
             while aside.exists():
                 aside = aside.with_name(aside.name + "-again")
             (self._directory / str(step)).rename(aside)
+        if jax.process_count() > 1:
+            multihost_utils.sync_global_devices("damaged checkpoints are set aside")
         self._damaged.clear()
 
     def _warn_of_another_environment(self, step: int, record: dict[str, Any]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.experimental import multihost_utils
 
 Leaf = Any
 Tree = Any
@@ -45,16 +46,11 @@ def to_array(leaf: Leaf) -> jax.Array | np.ndarray:
 
 
 def describe(leaf: Leaf) -> dict[str, Any]:
-    """Type, shape and checksum, as JSON values; the kind of generator for keys.
-
-    The checksum is None where this process cannot see the whole array.
-    """
-    array = to_array(leaf)
-    visible = not isinstance(array, jax.Array) or array.is_fully_addressable
+    """Type, shape and checksum, as JSON values; the kind of generator for keys."""
     return {
         "type": type_name(leaf),
         "shape": list(np.shape(leaf)),
-        "crc32": checksum(array) if visible else None,
+        "crc32": checksum(to_array(leaf)),
         "key_impl": str(jax.random.key_impl(leaf)) if _is_key(leaf) else None,
     }
 
@@ -67,9 +63,19 @@ def type_name(leaf: Leaf) -> str:
 
 
 def checksum(array: jax.Array | np.ndarray) -> int:
-    """CRC-32 of the bytes. Orbax itself does not notice a changed byte of an array."""
-    contiguous = np.ascontiguousarray(jax.device_get(array))
+    """CRC-32 of the bytes. Orbax itself does not notice a changed byte of an array.
+
+    Of an array that lies in several processes, all must ask.
+    """
+    contiguous = np.ascontiguousarray(to_host(array))
     return zlib.crc32(contiguous.reshape(-1).view(np.uint8))
+
+
+def to_host(array: jax.Array | np.ndarray) -> np.ndarray:
+    """The whole array; all processes must ask for one that lies in several."""
+    if isinstance(array, jax.Array) and not array.is_fully_addressable:
+        return multihost_utils.process_allgather(array, tiled=True)
+    return jax.device_get(array)
 
 
 def blank(leaf: Leaf) -> np.ndarray:
@@ -92,10 +98,20 @@ def like(leaf: Leaf, array: np.ndarray, *, key_impl: str | None = None) -> Leaf:
         return array[()]
     if isinstance(leaf, np.ndarray):
         return array
-    if _is_key(leaf):
-        array = jax.random.wrap_key_data(jnp.asarray(array), impl=key_impl)
     free = isinstance(leaf, jax.Array) and not leaf.committed
-    return jax.device_put(array, None if free else leaf.sharding)
+    return _place(array, None if free else leaf.sharding, key_impl)
+
+
+def place(leaf: Leaf, sharding) -> jax.Array:
+    """The leaf, which every process holds whole, as one array on all their devices."""
+    key_impl = str(jax.random.key_impl(leaf)) if _is_key(leaf) else None
+    return _place(np.asarray(to_array(leaf)), sharding, key_impl)
+
+
+def _place(array, sharding, key_impl):
+    # Arrays of numbers only: JAX sends no keys to devices of another process.
+    placed = jax.device_put(array, sharding)
+    return jax.random.wrap_key_data(placed, impl=key_impl) if key_impl else placed
 
 
 def dump(tree: Tree, path: str | os.PathLike) -> None:
@@ -106,7 +122,7 @@ def dump(tree: Tree, path: str | os.PathLike) -> None:
     """
     arrays = {}
     for name, leaf in named(tree).items():
-        array = np.asarray(jax.device_get(to_array(leaf)))
+        array = np.asarray(to_host(to_array(leaf)))
         arrays[name] = array.astype(np.float32) if array.dtype.kind == "V" else array
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -42,16 +42,21 @@ class Hooks:
     """What the loop calls on the host.
 
     Attributes:
-      dispatch: (state) -> (state, stacked metrics); donates the state.
+      dispatch: (state) -> (state, stacked metrics, ``tick.Refused``); donates its
+        state.
       evaluate: (params) -> dict of ``Mean`` and scalars, not yet read.
       write: (tick, values) -> None; writes one line of metrics.
       save: (tick, state) -> None.
+      dump: (``tick.Refused``) -> where it was written.
+      stop: () -> whether to end after this dispatch.
     """
 
     dispatch: Callable[[Any], Any]
     evaluate: Callable[[Any], dict]
     write: Callable[[int, dict], None]
     save: Callable[[int, Any], None]
+    dump: Callable[[Any], Any]
+    stop: Callable[[], bool]
 
 
 class NonFiniteError(RuntimeError):
@@ -59,7 +64,10 @@ class NonFiniteError(RuntimeError):
 
 
 def train(state, settings: LoopSettings, hooks: Hooks):
-    """Runs the state to ``num_ticks``, or to the dispatch in which SIGTERM arrived.
+    """Runs the state to ``num_ticks``, or until it is asked to stop.
+
+    A checkpoint that falls due while steps are being skipped is left out, so that the
+    newest one is from before the trouble if the run ends in it.
 
     Args:
       state: a ``tick.TrainState``; donated.
@@ -67,36 +75,37 @@ def train(state, settings: LoopSettings, hooks: Hooks):
       hooks: what the loop calls.
 
     Returns:
-      (state, finished): not finished after SIGTERM; the state is saved in either case.
+      (state, finished): not finished if it was asked to stop; the state is saved in
+      either case.
 
     Raises:
-      NonFiniteError: after ``max_skipped`` skipped steps in a row; the last saved state
-        is then the last good one.
+      NonFiniteError: after ``max_skipped`` skipped steps in a row; names where the last
+        refused batch lies.
     """
     tick = int(jax.device_get(state.tick))
     unread = None
     saved_at = tick
-    with stop_on_sigterm() as stop_requested:
-        while tick < settings.num_ticks and not stop_requested.is_set():
-            started = time.perf_counter()
-            with jax.transfer_guard("disallow"):
-                state, metrics = hooks.dispatch(state)
-            tick += settings.ticks_per_dispatch
-            rates = {}
-            if _due(tick, settings.evaluate_every) or tick == settings.num_ticks:
-                rates = hooks.evaluate(state.learner.params)
-            if unread is not None:
-                _read(unread, settings, hooks)
-            unread = tick, metrics, rates, started
-            if _due(tick, settings.checkpoint_every):
-                _read(unread, settings, hooks)
-                unread = None
-                hooks.save(tick, state)
-                saved_at = tick
+    while tick < settings.num_ticks and not hooks.stop():
+        started = time.perf_counter()
+        with jax.transfer_guard("disallow"):
+            state, metrics, refused = hooks.dispatch(state)
+        tick += settings.ticks_per_dispatch
+        rates = {}
+        if _due(tick, settings.evaluate_every) or tick == settings.num_ticks:
+            rates = hooks.evaluate(state.learner.params)
         if unread is not None:
             _read(unread, settings, hooks)
-        if saved_at != tick:
-            hooks.save(tick, state)
+        unread = tick, metrics, rates, refused, started
+        if _due(tick, settings.checkpoint_every):
+            skipped = _read(unread, settings, hooks)
+            unread = None
+            if not skipped:
+                hooks.save(tick, state)
+                saved_at = tick
+    if unread is not None:
+        _read(unread, settings, hooks)
+    if saved_at != tick:
+        hooks.save(tick, state)
     return state, tick >= settings.num_ticks
 
 
@@ -104,23 +113,30 @@ def _due(tick, every):
     return every > 0 and tick % every == 0
 
 
-def _read(unread, settings, hooks):
-    """Waits for one dispatch, writes its line, and stops a run that has gone wrong."""
-    tick, metrics, rates, started = unread
+def _read(unread, settings, hooks) -> int:
+    """Waits for one dispatch, writes its line, and stops a run that has gone wrong.
+
+    Returns:
+      How many steps in a row have been skipped.
+    """
+    tick, metrics, rates, refused, started = unread
     metrics, rates = jax.device_get(metrics), evaluation.read(rates)
     seconds = time.perf_counter() - started
-    skipped = int(np.asarray(metrics.pop("skipped_in_a_row"))[-1])
+    in_a_row = np.asarray(metrics.pop("skipped_in_a_row"))
     values = tick_module.summarise(metrics)
     values |= {f"eval/{name}": rate for name, rate in rates.items()}
     values["time/seconds"] = seconds
     values["time/ticks_per_second"] = settings.ticks_per_dispatch / seconds
     hooks.write(tick, values)
+    skipped = int(in_a_row.max())
     if skipped >= settings.max_skipped:
         raise NonFiniteError(
             f"{skipped} steps in a row up to tick {tick} had a loss or gradient that "
-            f"was not finite (learner.max_skipped={settings.max_skipped}); parameters "
-            "are as before the first of them"
+            f"was not finite (learner.max_skipped={settings.max_skipped}). None of "
+            "them changed the parameters, the newest checkpoint is from before them, "
+            f"and the batch of the last is in {hooks.dump(refused)}."
         )
+    return int(in_a_row[-1])
 
 
 class stop_on_sigterm:

@@ -17,7 +17,13 @@ from agentic_grpo.ops.importance_ratios import (
     log_ratios,
     token_ratios,
 )
-from agentic_grpo.ops.policy_losses import is_clipped, two_phase_losses
+from agentic_grpo.ops.kl_estimators import kl_reward
+from agentic_grpo.ops.policy_losses import (
+    is_clipped,
+    reinforce_loss,
+    token_credit,
+    two_phase_losses,
+)
 from agentic_grpo.ops.ratio_statistics import dropped_credit, effective_sample_share
 from agentic_grpo.ops.reductions import Mean, masked_mean
 from agentic_grpo.records import PHASES
@@ -90,6 +96,22 @@ def make_objective(
         return losses, diagnose(today, reference, behaviour_log_probs, credit)
 
     return compute
+
+
+def kl_as_reward(
+    log_probs, reference_log_probs, mask, *, estimator, behaviour_log_probs
+):
+    """The KL as a penalty on the reward of each token, in place of a term of the loss.
+
+    -sg(rho) sg(-k) log pi: a policy gradient whose advantage is minus the estimate.
+    Arguments as of ``ops.kl_estimators.kl_loss``; only k1 is unbiased here.
+
+    Returns:
+      float [..., T]; losses per token.
+    """
+    reward = kl_reward(log_probs, reference_log_probs, mask, estimator=estimator)
+    credit = token_credit(reward, mask, clip_low=0.0, clip_high=0.0)
+    return reinforce_loss(log_probs, behaviour_log_probs, credit)
 
 
 def diagnose(log_probs, reference, behaviour_log_probs, credit) -> dict[str, Mean]:

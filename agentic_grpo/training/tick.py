@@ -36,6 +36,9 @@ class Program:
       num_rows: R per block.
       update_slots: U, rows per block that the learner serves per tick.
       max_age: learner steps after which a stage is too old to be trained on.
+      passes: optimizer steps per tick over the same rows.
+      exclude_silent: leave tokens of groups that nothing tells apart out of the loss's
+        counts, of KL and of entropy.
       anchor_after_immediate: take the anchor of the correction's ratio anew after the
         immediate update (one more forward pass per tick).
     """
@@ -51,6 +54,8 @@ class Program:
     num_rows: int
     update_slots: int
     max_age: int
+    passes: int = 1
+    exclude_silent: bool = False
     anchor_after_immediate: bool = False
 
 
@@ -101,17 +106,59 @@ def init(program: Program, params, key) -> TrainState:
     )
 
 
-def run_ticks(program: Program, state: TrainState, *, num_ticks, axis_name=None):
+@records.record
+class Refused:
+    """The last batch of some ticks whose loss or gradient was not finite.
+
+    Attributes:
+      batch: as the learner saw it; zeros where there was none.
+      learner_step: int32 []; version of the parameters that scored it.
+      tick: int32 []; -1 where there was none.
+    """
+
+    batch: learner.Batch
+    learner_step: jax.Array
+    tick: jax.Array
+
+
+def run_ticks(
+    program: Program,
+    state: TrainState,
+    *,
+    num_ticks,
+    axis_name=None,
+    keep_refused=False,
+):
     """Scans ``num_ticks`` ticks.
 
     Returns:
-      (state, metrics with a leading axis [num_ticks]).
+      (state, metrics with a leading axis [num_ticks]); with ``keep_refused`` also the
+      ``Refused`` of these ticks.
     """
 
-    def body(state, _):
-        return tick(program, state, axis_name=axis_name)
+    def body(carry, _):
+        state, kept = carry
+        after, metrics, batch = _tick(program, state, axis_name)
+        if keep_refused:
+            latest = Refused(
+                batch=batch, learner_step=state.learner.step, tick=state.tick
+            )
+            refused = metrics["not_finite"].total > 0
+            kept = jax.tree.map(lambda x, y: jnp.where(refused, x, y), latest, kept)
+        return (after, kept), metrics
 
-    return jax.lax.scan(body, state, length=num_ticks)
+    none = _nothing_refused(program, state, axis_name) if keep_refused else None
+    (state, kept), metrics = jax.lax.scan(body, (state, none), length=num_ticks)
+    return (state, metrics, kept) if keep_refused else (state, metrics)
+
+
+def _nothing_refused(program, state, axis_name):
+    batch = jax.eval_shape(lambda state: _tick(program, state, axis_name)[2], state)
+    return Refused(
+        batch=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), batch),
+        learner_step=jnp.zeros((), jnp.int32),
+        tick=jnp.full((), -1, jnp.int32),
+    )
 
 
 def tick(program: Program, state: TrainState, *, axis_name=None):
@@ -126,6 +173,12 @@ def tick(program: Program, state: TrainState, *, axis_name=None):
     Returns:
       (state, metrics: dict of ``Mean`` (sums and counts) and of scalars).
     """
+    state, metrics, _ = _tick(program, state, axis_name)
+    return state, metrics
+
+
+def _tick(program, state, axis_name):
+    """As ``tick``, and the batch that the learner saw."""
     settings = program.rollout
     num_blocks = state.table.occupied.shape[0]
     first_block = 0 if axis_name is None else jax.lax.axis_index(axis_name) * num_blocks
@@ -152,7 +205,8 @@ def tick(program: Program, state: TrainState, *, axis_name=None):
         state.credit, events, axis_name=axis_name
     )
     batch = _batch(program, rows, credit)
-    new_learner, learner_metrics = learner.update(
+    new_learner, learner_metrics = learner.take_steps(
+        program.passes,
         state.learner,
         batch,
         program.policy.score,
@@ -160,6 +214,7 @@ def tick(program: Program, state: TrainState, *, axis_name=None):
         program.learner,
         learning_rate=program.schedule(state.tick),
         axis_name=axis_name,
+        packed=program.policy.packed,
     )
     if program.anchor_after_immediate:
         table = _move_anchor(program, table, slots, rows, batch, new_learner.params)
@@ -175,7 +230,7 @@ def tick(program: Program, state: TrainState, *, axis_name=None):
         key=state.key,
         tick=state.tick + 1,
     )
-    return state, _sum(local, axis_name) | credit_metrics | learner_metrics
+    return state, _sum(local, axis_name) | credit_metrics | learner_metrics, batch
 
 
 def _select(program, table, tick, step):
@@ -208,7 +263,9 @@ def _select(program, table, tick, step):
 def _batch(program, rows, credit):
     """The learner's rows: one episode each, with the credit written on its tokens."""
     segments = program.environment.spec.layout.segment_of_column
-    token_credit = credit_ops.write_on_tokens(credit, segments, rows.action_mask)
+    token_credit = credit_ops.write_on_tokens(
+        credit, segments, rows.action_mask, exclude_silent=program.exclude_silent
+    )
     return learner.Batch(
         tokens=rollout.merge(rows.tokens),
         token_mask=rollout.merge(rows.token_mask),

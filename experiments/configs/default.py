@@ -9,7 +9,7 @@ value has one home: here, or, for the environment, in its own config class.
 from ml_collections import ConfigDict
 from ml_collections.config_dict import create
 
-from experiments.build_environment import code_execution_fields
+from experiments.build_environment import code_execution_fields, tool_workflow_fields
 
 
 def get_config() -> ConfigDict:
@@ -22,13 +22,20 @@ def get_config() -> ConfigDict:
     c.env = create(
         name="code_execution",
         code_execution=create(**code_execution_fields()),
+        tool_workflow=create(**tool_workflow_fields()),
     )
     c.agent = create(  # writes the episodes of the warm start
         code_execution=create(
             efficient_share=0.05,  # of its programs; the rest are brute force
             repair_share=-1.0,  # of slow programs mended in debug; -1: the same
             competence=(),  # pairs (stage, probability); 1 where not named
-        )
+        ),
+        tool_workflow=create(
+            careful_share=0.05,  # of its episodes; the others fit the example alone
+            slip_share=0.1,  # of stages in which it does as the other kind would
+            repair_share=-1.0,  # of wrong drafts mended in revise; -1: careful_share
+            competence=(),
+        ),
     )
 
     c.model = create(
@@ -40,6 +47,7 @@ def get_config() -> ConfigDict:
         mlp_size=256,
         tied_embeddings=True,
         dtype="float32",
+        layers="unrolled",  # scanned: less memory and compile time, a third more work
         chunk_size=0,  # columns whose logits exist at one time; 0: all
     )
 
@@ -81,6 +89,7 @@ def get_config() -> ConfigDict:
         importance_length_normalised=False,  # of stage and episode
         importance_low=0.5,  # of mask
         importance_high=2.0,
+        exclude_silent=False,  # groups that nothing tells apart count in no mean
         max_age=64,  # learner steps after which a stage is too old to be trained on
         immediate=create(fill="carry_forward", skill_fill="zero", skill_weight=1.0),
         agentic=create(
@@ -114,8 +123,11 @@ def get_config() -> ConfigDict:
         max_grad_norm=1.0,
         entropy_weight=0.0,
         kl_weight=0.0,
-        kl_estimator="k2",  # k1, k2, k3 as a loss: k2 has the gradient of the KL
+        kl_form="loss",  # loss, reward
+        kl_estimator="k2",  # k1, k2, k3; as a loss k2 is unbiased, as a reward k1
         num_microbatches=1,
+        packed_rows=0,  # rows of short episodes side by side, at a time; 0: unpacked
+        passes=1,  # optimizer steps per tick over the same rows
         update_slots=0,  # rows served per tick and block; 0: as many as can arrive
         trained_tokens_per_tick=0.0,  # per block; 0: a tick's action columns
         max_skipped=10,  # non-finite steps in a row that end the run
@@ -131,6 +143,16 @@ def get_config() -> ConfigDict:
         seed=1000,
         test_problems=1024,  # of the test split, before and after training
     )
-    c.checkpoint = create(every=0, keep=2)
+    c.checkpoint = create(
+        every=50,  # ticks; 0: at the end only
+        keep=2,  # the newest
+        keep_best=True,  # and the best by eval/solve_rate, of those evaluated
+    )
+    c.devices = create(  # may differ when a run goes on
+        parallelism="jit",  # jit: one program, split by shardings; pmap: a copy each
+        data=1,  # devices that hold different blocks; 0: all, divided by fsdp
+        fsdp=1,  # devices that share one copy of the weights
+    )
+    c.profile = False  # trace two dispatches; a page of where their time went
     c.logging = create(tensorboard=False)
     return c

@@ -3,7 +3,7 @@
   python -m experiments.train --config=experiments/configs/quickstart.py \
       --workdir=runs/quickstart
 
-Six families over three levels; the statement hides a parameter in half of the problems,
+Five families of levels 2 and 3; the statement hides a parameter in half of the problems,
 which the hypothesis stage reveals. The base model writes slow programs: right on small
 visible tests, out of fuel on the hidden ones. Half of the visible tests are hidden-like
 (stage rewards are partly truthful); the verdict comes 10 ticks late, all or nothing.
@@ -18,6 +18,13 @@ from experiments.configs import default
 def get_config():
     c = default.get_config()
     c.num_ticks = 250
+    c.env.code_execution.families = (
+        "multiples",
+        "toggle",
+        "odd_terms",
+        "cubes",
+        "staircase",
+    )
     c.env.code_execution.num_cases = 1  # f(0): a counterexample is the hidden parameter
     c.env.code_execution.visible_fidelity = 0.5
     c.env.code_execution.verdict_latency.minimum = 10

@@ -1,5 +1,6 @@
 """The loop on the host: what is due when, late reading, and how it ends."""
 
+import dataclasses
 import os
 import signal
 import types
@@ -24,8 +25,9 @@ SETTINGS = loop.LoopSettings(
 class Recorder:
     """Hooks that note what the loop asks for, over a state that only counts ticks."""
 
-    def __init__(self, *, skipped=0, on_dispatch=None):
+    def __init__(self, *, skipped=lambda tick: [0, 0], on_dispatch=None):
         self.events = []
+        self.stopping = False
         self._skipped = skipped
         self._on_dispatch = on_dispatch
 
@@ -35,6 +37,8 @@ class Recorder:
             evaluate=self.evaluate,
             write=lambda tick, values: self.events.append(("write", tick, values)),
             save=lambda tick, _: self.events.append(("save", tick, None)),
+            dump=lambda refused: f"the dump of {refused}",
+            stop=lambda: self.stopping,
         )
 
     def dispatch(self, state):
@@ -45,9 +49,9 @@ class Recorder:
         metrics = {
             "reward": Mean(np.array([1.0, 4.0]), np.array([1.0, 3.0])),
             "tokens": np.array([10, 20]),
-            "skipped_in_a_row": np.array([0, self._skipped]),
+            "skipped_in_a_row": np.array(self._skipped(tick)),
         }
-        return state_at(tick), metrics
+        return state_at(tick), metrics, f"dispatch {tick}"
 
     def evaluate(self, params):
         self.events.append(("evaluate", params, None))
@@ -104,24 +108,44 @@ def test_a_finished_run_does_nothing():
 
 
 def test_too_many_steps_that_are_not_finite_end_the_run_before_it_saves():
-    recorder = Recorder(skipped=3)
-    with pytest.raises(loop.NonFiniteError, match=r"3 steps in a row up to tick 2"):
+    recorder = Recorder(skipped=lambda tick: [2, 3])
+    message = r"3 steps in a row up to tick 2 .*is in the dump of dispatch 2\."
+    with pytest.raises(loop.NonFiniteError, match=message):
         loop.train(state_at(0), SETTINGS, recorder.hooks())
     assert recorder.ticks("save") == []
     assert recorder.ticks("write") == [2]
 
 
-def test_sigterm_ends_after_the_dispatch_and_saves():
-    def terminate(tick):
-        if tick == 4:
-            os.kill(os.getpid(), signal.SIGTERM)
+def test_a_streak_that_ends_within_the_dispatch_is_not_overlooked():
+    recorder = Recorder(skipped=lambda tick: [3, 0])
+    with pytest.raises(loop.NonFiniteError, match="3 steps in a row"):
+        loop.train(state_at(0), SETTINGS, recorder.hooks())
 
-    recorder = Recorder(on_dispatch=terminate)
-    before = signal.getsignal(signal.SIGTERM)
+
+def test_the_newest_checkpoint_is_from_before_the_skipped_steps():
+    # tick 6 is due, but steps are being skipped since tick 5; the end always saves
+    recorder = Recorder(skipped=lambda tick: [0, 1] if tick == 6 else [0, 0])
+    loop.train(state_at(0), SETTINGS, recorder.hooks())
+    assert recorder.ticks("save") == [8]
+
+
+def test_a_request_to_stop_ends_the_run_after_the_dispatch_and_saves():
+    def ask(tick):
+        recorder.stopping = tick == 4
+
+    recorder = Recorder(on_dispatch=ask)
     state, finished = loop.train(state_at(0), SETTINGS, recorder.hooks())
     assert not finished and state.tick == 4
     assert recorder.ticks("save") == [4]
     assert recorder.ticks("write") == [2, 4]
+
+
+def test_sigterm_is_a_request_and_no_end_within_the_block():
+    before = signal.getsignal(signal.SIGTERM)
+    with loop.stop_on_sigterm() as stop_requested:
+        assert not stop_requested.is_set()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop_requested.is_set()
     assert signal.getsignal(signal.SIGTERM) is before
 
 
@@ -130,11 +154,8 @@ def test_nothing_is_transferred_implicitly_inside_the_dispatch():
 
     def dispatch(state):
         step(np.float32(1.0))  # an implicit copy of a NumPy scalar to the device
-        return state, {}
+        return state, {}, None
 
-    hooks = Recorder().hooks()
-    hooks = loop.Hooks(
-        dispatch=dispatch, evaluate=hooks.evaluate, write=hooks.write, save=hooks.save
-    )
+    hooks = dataclasses.replace(Recorder().hooks(), dispatch=dispatch)
     with pytest.raises(Exception, match="transfer"):
         loop.train(state_at(jnp.int32(0)), SETTINGS, hooks)

@@ -7,7 +7,7 @@ import pytest
 
 from agentic_grpo.ops.policy_losses import ppo_clip_loss
 from agentic_grpo.records import TokenCredit
-from agentic_grpo.training.objective import make_objective
+from agentic_grpo.training.objective import kl_as_reward, make_objective
 
 OPTIONS = dict(
     level="token",
@@ -94,6 +94,24 @@ def test_diagnostics_count_tokens_of_their_own_phase_and_sign():
     np.testing.assert_allclose(
         metrics["correction/kl_to_behaviour"].over(), expected, rtol=1e-6
     )
+
+
+def test_the_kl_as_a_reward_pays_each_token_minus_its_log_ratio():
+    reference, mask = POST_IMMEDIATE, jnp.array([[False, True, True]])
+    got = jax.grad(
+        lambda log_probs: jnp.sum(
+            kl_as_reward(
+                log_probs,
+                reference,
+                mask,
+                estimator="k1",
+                behaviour_log_probs=BEHAVIOUR,
+            )
+        )
+    )(TODAY)
+    # rho k1 = 1.5 log(0.3 / 0.26) and 0.5 log(0.2 / 0.4): pushed down, pushed up.
+    expected = [[0.0, 1.5 * np.log(0.3 / 0.26), 0.5 * np.log(0.5)]]
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
 def test_weights_on_top_of_the_importance_ratio_are_refused():

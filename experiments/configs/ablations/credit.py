@@ -1,0 +1,104 @@
+"""Claim: credit spent early and corrected late is quicker than waiting, and no worse.
+
+Six credit rules, each tuned with the same effort on the validation split, in three
+regimes whose verdict comes 24 ticks late, all or nothing. The two-phase candidate keeps
+one setting everywhere. Controls: ``calibrated`` with beta fixed at 0 must be outcome
+credit, step by step; outcome credit that takes two steps on each row spends as many
+gradient tokens as two phases do.
+
+  python -m experiments.ablate --suite=credit --parallel=2
+
+Wall time: 2 h 39 min on two cores (planned).
+Outcome: not run yet.
+"""
+
+from experiments.configs.ablations import laboratory as lab
+from experiments.suites import SOLVE_RATE, TICKS_TO_80, Arm, Claim, Search, Suite
+
+get_config = lab.get_config
+
+
+def _clip(value):
+    """A clip of the ratio; corrections are clipped at half of it."""
+    return {
+        "algorithm.clip_low": value,
+        "algorithm.clip_high": value,
+        "algorithm.correction_clip_low": value / 2,
+        "algorithm.correction_clip_high": value / 2,
+    }
+
+
+SUITE = Suite(
+    cells=lab.REGIMES,
+    arms={
+        **lab.RULES,
+        "returns": Arm(overrides={"algorithm.credit": "returns"}),
+        "turn_mix": Arm(overrides={"algorithm.credit": "turn_mix"}),
+        "outcome, two steps": Arm(
+            overrides={
+                "algorithm.credit": "outcome",
+                "learner.passes": 2,
+                "algorithm.max_age": 320,  # in learner steps, of which it takes more
+            }
+        ),
+        "calibrated, beta 0": Arm(
+            overrides={
+                "algorithm.credit": "calibrated",
+                "algorithm.calibrated.fixed_worth": 0.0,
+            },
+            tuned_as=lab.OUTCOME,
+            copies={
+                "algorithm.correction_clip_low": "algorithm.clip_low",
+                "algorithm.correction_clip_high": "algorithm.clip_high",
+            },
+        ),
+    },
+    reference=lab.OUTCOME,
+    seeds={
+        lab.TRUTHFUL: lab.TEN_SEEDS,
+        lab.BLIND: lab.TEN_SEEDS,
+        lab.DECEPTIVE: lab.FIVE_SEEDS,
+    },
+    search=Search(
+        cells=(lab.TRUTHFUL,),
+        learning_rates=(1.5e-4, 5e-4, 1.5e-3, 5e-3),
+        clips={"clip=0.2": _clip(0.2), "clip=0.4": _clip(0.4)},
+        seeds=(0, 1, 2),
+    ),
+    claims=(
+        Claim(
+            text="1a. At most half the ticks of outcome credit to 80%",
+            metric=TICKS_TO_80,
+            cell=lab.TRUTHFUL,
+            candidate=lab.CANDIDATE,
+            reference=lab.OUTCOME,
+            at_most=0.5,
+            high_below=0.75,
+        ),
+        Claim(
+            text="1b. Ends above immediate credit",
+            metric=SOLVE_RATE,
+            cell=lab.TRUTHFUL,
+            candidate=lab.CANDIDATE,
+            reference=lab.IMMEDIATE,
+            low_above=0.0,
+        ),
+        *(
+            Claim(
+                text=f"2. Ends no worse than 0.05 below outcome credit ({regime})",
+                metric=SOLVE_RATE,
+                cell=regime,
+                candidate=lab.CANDIDATE,
+                reference=lab.OUTCOME,
+                low_above=-0.05,
+            )
+            for regime in (lab.BLIND, lab.DECEPTIVE)
+        ),
+    ),
+    identical=(("calibrated, beta 0", lab.OUTCOME),),
+    skip=frozenset(
+        (cell, arm)
+        for cell in (lab.BLIND, lab.DECEPTIVE)
+        for arm in ("calibrated, beta 0", "outcome, two steps")
+    ),
+)

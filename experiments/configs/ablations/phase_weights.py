@@ -1,0 +1,39 @@
+"""Claim: paying less in advance is safer where stage rewards mislead, and slower else.
+
+Weight of the immediate phase, with the correction in full; and a correction of half the
+outcome credit.
+
+  python -m experiments.ablate --suite=phase_weights --parallel=2
+
+Wall time: 20 min on two cores (planned).
+Outcome: not run yet.
+"""
+
+from experiments.configs.ablations import laboratory as lab
+from experiments.suites import Suite
+
+get_config = lab.get_config
+
+
+def _weights(immediate, correction):
+    return {
+        "algorithm.agentic.immediate_weight": immediate,
+        "algorithm.agentic.correction_weight": correction,
+    }
+
+
+SUITE = Suite(
+    cells=lab.HEADLINE,
+    arms=lab.variants(
+        lab.AGENTIC,
+        {
+            "1 and 1": _weights(1.0, 1.0),
+            "0.3 and 1": _weights(0.3, 1.0),
+            "0.1 and 1": _weights(0.1, 1.0),
+            "1 and 0.5": _weights(1.0, 0.5),
+        },
+    ),
+    reference="1 and 1",
+    seeds=lab.FIVE_SEEDS,
+    settings_of="credit",
+)

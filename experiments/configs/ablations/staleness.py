@@ -1,0 +1,46 @@
+"""Claim: the later the verdict, the more the treatment of old samples matters.
+
+Two-phase credit under verdicts that come up to 64 ticks late. Metric, declared before
+any run: the solve rate at the end, against the behaviour anchor, at latency 64; at the
+other latencies the same, to see it grow.
+
+  python -m experiments.ablate --suite=staleness --parallel=2
+
+Wall time: 32 min on two cores (planned).
+Outcome: not run yet.
+"""
+
+from experiments.configs.ablations import laboratory as lab
+from experiments.suites import Suite
+
+LATENCIES = (16, 32, 64)
+
+
+def get_config():
+    c = lab.get_config()
+    c.num_ticks = 200
+    return c
+
+
+def _proximal(treatment):
+    return {"algorithm.anchor": "proximal", "algorithm.importance_treatment": treatment}
+
+
+SUITE = Suite(
+    cells={
+        f"latency {ticks}": {**lab.REGIMES[lab.TRUTHFUL], **lab.latency(ticks)}
+        for ticks in LATENCIES
+    },
+    arms=lab.variants(
+        lab.AGENTIC,
+        {
+            "clip at behaviour": {"algorithm.anchor": "behaviour"},
+            "no weight": _proximal("none"),
+            "truncated weight": _proximal("truncate"),
+            "two-sided mask": _proximal("mask"),
+        },
+    ),
+    reference="clip at behaviour",
+    seeds=lab.FIVE_SEEDS,
+    settings_of="credit",
+)

@@ -1,0 +1,144 @@
+"""Suite end_to_end: the tick in one program, from a Python loop, and a whole study run.
+
+* the whole job at a small size: what ``benchmark_peers`` compares with TRL;
+* the default experiment: ticks per second, tokens per second, FLOP utilisation;
+* both again, driven stage by stage from a Python loop that waits for each part;
+* one run of a study, 200 ticks after a shared warm start, as a user starts it.
+"""
+
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+
+from agentic_grpo.training import compile_cache, profiling
+from experiments.build import build
+from experiments.configs import quickstart
+from scripts.benchmarks import stage_by_stage, workloads
+from scripts.benchmarks.measuring import result, take_turns
+
+REPEATS = 5
+TICKS = 5
+STUDY_TICKS = 200
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+QUICKSTART = ROOT / "experiments" / "configs" / "quickstart.py"
+
+
+def run(
+    sizes: workloads.Sizes = workloads.FULL,
+    *,
+    config=None,
+    ticks: int = TICKS,
+    study: bool = True,
+) -> list:
+    """Rows as in ``measuring.result``.
+
+    Args:
+      sizes: of the whole job at a small size.
+      config: of the default tick; the quickstart's if None.
+      ticks: per dispatch.
+      study: also time a study run: some minutes.
+    """
+    experiment = build(config or quickstart.get_config())
+    rows = [
+        *_ticks("small job", workloads.job_program(sizes), ticks),
+        *_ticks("default model", experiment.program, ticks),
+    ]
+    return [*rows, _study()] if study else rows
+
+
+def _ticks(name, program, ticks):
+    """Speed of a program's ticks, compiled as one and driven from Python."""
+    call = workloads.dispatch_of(program, num_ticks=ticks)
+    loop = stage_by_stage.loop_of(program)
+    compiled, driven = take_turns([call, loop], repeats=REPEATS)
+    per_second, spread = compiled.rate(ticks)
+    driven_per_second, driven_spread = driven.rate(1)
+    settings = program.rollout
+    episodes = (
+        settings.decode_slots
+        * program.num_blocks
+        * settings.num_members
+        / program.environment.spec.layout.num_stages
+    )
+    breakdown = _breakdown(program, ticks)
+    model = profiling.GENERATION, profiling.FORWARD_BACKWARD, profiling.OPTIMIZER
+    return [
+        result(
+            "end_to_end",
+            f"{name}, ticks",
+            per_second,
+            "ticks/s",
+            spread=spread,
+            reference="the same, stage by stage from a Python loop",
+            reference_value=driven_per_second,
+        ),
+        result(
+            "end_to_end",
+            f"{name}, stage by stage from Python",
+            driven_per_second,
+            "ticks/s",
+            spread=driven_spread,
+        ),
+        result(
+            "end_to_end",
+            f"{name}, episodes",
+            per_second * episodes,
+            "episodes/s",
+            spread=spread,
+        ),
+        result(
+            "end_to_end",
+            f"{name}, FLOP utilisation of generation and learner",
+            100.0 * breakdown.utilisation(*model),
+            "percent",
+        ),
+        *(
+            result(
+                "end_to_end",
+                f"{name}, share of {part}",
+                100.0 * breakdown.share(part),
+                "percent",
+            )
+            for part in (*profiling.LABELS, profiling.BOOKKEEPING, profiling.HOST)
+        ),
+    ]
+
+
+def _breakdown(program, ticks) -> profiling.Breakdown:
+    """Of a few dispatches of a run from its first tick."""
+    with profiling.names_kept():
+        state, dispatch = workloads.compiled_ticks(
+            profiling.labelled(program), num_ticks=ticks
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        profiler = profiling.Profiler(
+            pathlib.Path(folder), dispatch, ticks_per_dispatch=ticks
+        )
+        with profiler:
+            for _ in range(3):
+                state, _ = profiler.dispatch(state)
+        return profiler.breakdown
+
+
+def _study():
+    """Seconds of a study run; a first one makes what runs share, and is not timed."""
+    shared = compile_cache.default_directory().parent / "base_models"
+    with tempfile.TemporaryDirectory() as folder:
+        for name in ("first", "timed"):
+            command = [
+                sys.executable,
+                "-m",
+                "experiments.train",
+                f"--config={QUICKSTART}",
+                f"--workdir={pathlib.Path(folder) / name}",
+                f"--warm_start_cache={shared}",
+                f"--config.num_ticks={STUDY_TICKS}",
+            ]
+            started = time.perf_counter()
+            subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+            seconds = time.perf_counter() - started
+    return result(
+        "end_to_end", f"study run, {STUDY_TICKS} ticks after a warm start", seconds, "s"
+    )

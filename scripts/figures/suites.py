@@ -1,0 +1,239 @@
+"""Figures of an ablation: curves per cell, effects with intervals, a map of cells."""
+
+import math
+from collections.abc import Sequence
+
+import matplotlib.colors
+import matplotlib.pyplot as plt
+import numpy as np
+
+from experiments import suites
+from experiments.comparison import (
+    EPISODES,
+    SOLVE_RATE,
+    SPENT,
+    TICKS,
+    TOKENS,
+    Comparison,
+    SuiteResults,
+)
+from scripts.figures.learning_curves import mean_and_band
+from scripts.figures.style import STYLE, label_ends, look_of
+
+SPENT_LABELS = {
+    TICKS: "ticks",
+    EPISODES: "thousand episodes",
+    TOKENS: "million gradient tokens",
+}
+UNITS = {TICKS: 1.0, EPISODES: 1e3, TOKENS: 1e6}
+
+#: What effects are drawn in: metric -> (title, what no effect is).
+EFFECTS = {
+    "ticks_to_80": ("Ticks to 80%, as a ratio", 1.0),
+    SOLVE_RATE: ("Solve rate at the end, difference", 0.0),
+}
+
+
+def draw(
+    suite: SuiteResults, comparisons: Sequence[Comparison]
+) -> dict[str, plt.Figure]:
+    """{name of the file: figure}."""
+    with plt.rc_context(STYLE):
+        figures = {
+            f"curves_{suites.slug(cell)}": draw_curves(suite, cell)
+            for cell in suite.manifest["cells"]
+            if any(result.cell == cell for result in suite.results)
+        }
+        if comparisons:
+            figures["effects"] = draw_effects(suite, comparisons)
+        if comparisons and suite.manifest["rows"]:
+            figures["map"] = draw_map(suite, comparisons)
+    return figures
+
+
+def draw_curves(suite: SuiteResults, cell: str) -> plt.Figure:
+    """Solve rate against ticks, episodes and gradient tokens, all arms of a cell."""
+    figure, panels = plt.subplots(
+        1, 3, figsize=(11.0, 3.6), sharey=True, layout="constrained"
+    )
+    ends, counts = [], set()
+    for index, arm in enumerate(suite.manifest["arms"]):
+        results = list(suite.of(cell, arm).values())
+        if not results:
+            continue
+        counts.add(len(results))
+        look = look_of(index)
+        length = min(len(result.curve.ticks) for result in results)
+        rates = np.array([result.curve.solve_rate[:length] for result in results])
+        mean, low, high = mean_and_band(rates)
+        ends.append((arm, float(mean[-1]), look["color"]))
+        for panel, spent in zip(panels, SPENT, strict=True):
+            across = np.mean(
+                [getattr(result.curve, spent)[:length] for result in results], axis=0
+            )
+            across = across / UNITS[spent]
+            panel.plot(across, mean, **look)
+            if len(results) > 1:
+                panel.fill_between(
+                    across, low, high, color=look["color"], alpha=0.15, linewidth=0
+                )
+    for panel, spent in zip(panels, SPENT, strict=True):
+        panel.axhline(0.8, color="0.6", linewidth=0.8, linestyle=":")
+        panel.set(xlabel=SPENT_LABELS[spent], ylim=(-0.02, 1.02))
+        panel.set_xlim(left=0)
+    panels[0].set_ylabel("solve rate on held-out problems")
+    label_ends(panels[-1], ends, gap=0.065)
+    figure.suptitle(f"{suite.manifest['name']}: {cell}", x=0.01, ha="left", fontsize=10)
+    seeds = "/".join(str(count) for count in sorted(counts))
+    figure.supxlabel(
+        f"mean over {seeds} seeds; band: 95% t interval of the mean (two seeds: range)",
+        fontsize=7,
+        color="0.35",
+    )
+    return figure
+
+
+def draw_effects(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.Figure:
+    """Every arm against the reference: estimates with 95% intervals, cell by cell."""
+    manifest = suite.manifest
+    arms = [arm for arm in manifest["arms"] if arm != manifest["reference"]]
+    present = {(c.cell, c.arm) for c in comparisons}
+    rows = [(c, a) for c in manifest["cells"] for a in arms if (c, a) in present]
+    height = 1.1 + 0.23 * len(rows) + 0.25 * len(manifest["cells"])
+    figure, panels = plt.subplots(
+        1, 2, figsize=(9.0, height), sharey=True, layout="constrained"
+    )
+    places = _places(rows)
+    for panel, (metric, (title, neutral)) in zip(panels, EFFECTS.items(), strict=True):
+        found = {(c.cell, c.arm): c.estimate for c in comparisons if c.metric == metric}
+        panel.axvline(neutral, color="0.5", linewidth=0.8)
+        if neutral == 1.0:
+            panel.set_xscale("log")
+        for row, place in places.items():
+            colour = look_of(manifest["arms"].index(row[1]))["color"]
+            _draw_effect(panel, found[row], place, colour)
+        panel.set(title=title)
+        panel.grid(axis="y", visible=False)
+    first_of_cell = {}
+    for cell, arm in rows:
+        first_of_cell.setdefault(cell, places[cell, arm])
+    for cell, place in first_of_cell.items():
+        panels[0].annotate(
+            cell,
+            xy=(0.0, place - 0.75),
+            xycoords=panels[0].get_yaxis_transform(),
+            fontweight="bold",
+            fontsize=8,
+            va="center",
+        )
+    panels[0].set_yticks(list(places.values()), [arm for _, arm in rows])
+    panels[0].set_ylim(max(places.values()) + 0.6, -1.2)
+    _ratio_ticks(panels[0])
+    figure.supxlabel(
+        f"against {manifest['reference']}, paired by seed; bars: 95% t intervals; "
+        "arrow: 80% not reached by every seed",
+        fontsize=7,
+        color="0.35",
+    )
+    return figure
+
+
+def draw_map(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.Figure:
+    """The grid of cells for every arm: colour and number are the effect."""
+    manifest = suite.manifest
+    (row_name, rows), (column_name, columns) = manifest["rows"], manifest["columns"]
+    arms = [arm for arm in manifest["arms"] if arm != manifest["reference"]]
+    figure, panels = plt.subplots(
+        len(EFFECTS),
+        len(arms),
+        figsize=(0.8 + 2.6 * len(arms), 0.6 + 2.3 * len(EFFECTS)),
+        squeeze=False,
+        layout="constrained",
+    )
+    for line, (metric, (title, neutral)) in zip(panels, EFFECTS.items(), strict=True):
+        for panel, arm in zip(line, arms, strict=True):
+            values = np.full((len(rows), len(columns)), math.nan)
+            for comparison in comparisons:
+                if (comparison.metric, comparison.arm) == (metric, arm):
+                    place = _place_in_grid(manifest, comparison.cell)
+                    value, low, high = comparison.estimate[:3]
+                    values[place] = math.log2(value) if neutral == 1.0 else value
+                    text = "never" if math.isinf(value) else f"{value:.2f}"
+                    if not (math.isinf(value) or math.isnan(low)):
+                        text += f"\n[{low:.2f}, {high:.2f}]"
+                    panel.annotate(
+                        text, place[::-1], ha="center", va="center", fontsize=7
+                    )
+            limit = 2.0 if neutral == 1.0 else 1.0
+            better = "PuOr" if neutral == 1.0 else "PuOr_r"
+            panel.imshow(
+                np.clip(values, -limit, limit),
+                cmap=_pale(better),
+                norm=matplotlib.colors.Normalize(-limit, limit),
+                aspect="auto",
+            )
+            panel.set(title=f"{arm}\n{title}")
+            panel.title.set_fontsize(8)
+            panel.set_xticks(range(len(columns)), columns)
+            panel.set_yticks(range(len(rows)), rows)
+            panel.grid(visible=False)
+            panel.set(xlabel=column_name, ylabel=row_name)
+    figure.supxlabel(
+        f"against {manifest['reference']}; brown: better, violet: worse; "
+        "95% t intervals; never: 80% not reached by every seed",
+        fontsize=7,
+        color="0.35",
+    )
+    return figure
+
+
+def _places(rows):
+    """{(cell, arm): height}, with room for a heading before every cell."""
+    places, place, last = {}, -1.0, None
+    for cell, arm in rows:
+        place += 1.0 if cell == last else 2.0
+        places[cell, arm], last = place - 1.0, cell
+    return places
+
+
+def _draw_effect(panel, estimate, place, colour):
+    value, low, high = estimate[:3]
+    if math.isinf(value):
+        panel.plot(
+            1.0,
+            place,
+            marker=">",
+            color=colour,
+            transform=panel.get_yaxis_transform(),
+            clip_on=False,
+        )
+        return
+    if not math.isnan(low):
+        panel.plot([low, high], [place, place], color=colour, linewidth=1.4)
+    panel.plot(value, place, marker="o", markersize=4, color=colour)
+
+
+def _ratio_ticks(panel):
+    """Plain numbers on a log axis of ratios, as many as fit."""
+    low, high = panel.get_xlim()
+    low, high = min(low, 0.45), max(high, 1.2)
+    panel.set_xlim(low, high)
+    ticks = (0.1, 0.2, 0.3, 0.5, 0.7, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0)
+    ticks = [tick for tick in ticks if low <= tick <= high]
+    panel.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    panel.minorticks_off()
+
+
+def _place_in_grid(manifest, cell):
+    rows, columns = manifest["rows"], manifest["columns"]
+    for r, row in enumerate(rows[1]):
+        for c, column in enumerate(columns[1]):
+            if suites.grid_cell(rows, columns, row, column) == cell:
+                return r, c
+    raise ValueError(f"cell={cell!r} must be one of the grid {rows} x {columns}")
+
+
+def _pale(name):
+    """The middle of a colour map, so that black text can be read on all of it."""
+    colours = matplotlib.colormaps[name](np.linspace(0.2, 0.8, 256))
+    return matplotlib.colors.ListedColormap(colours)

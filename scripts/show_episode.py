@@ -1,0 +1,192 @@
+"""Shows one group of episodes as a person would want to read it.
+
+    python scripts/show_episode.py runs/quickstart
+    python scripts/show_episode.py runs/quickstart --tick=100 --group=3 --html=a.html
+    python scripts/show_episode.py runs/quickstart --row=5
+    python scripts/show_episode.py --config=experiments/configs/quickstart.py \
+        --set env.name=tool_workflow
+
+Three kinds of episodes:
+
+* of a checkpoint: a settled group is not kept, so one is *played anew* with the
+  checkpoint's parameters, on the simulated clock, and paid by the run's credit rule
+  with the moments that the checkpoint holds. No learner step comes in between, so this
+  is what the group would earn, not one that was trained on; two calls with the same
+  ``--seed`` and ``--group`` show the same problem;
+* in flight (``--row``): what the checkpoint really holds of a group that is not settled
+  yet, as it was sampled, with what it still waits for;
+* of the scripted agent of a config (``--config``), paid by the rule at its start.
+
+Stage by stage: the statement, what was written, what was executed, rewards, the ticks
+at which they arrive, advantage spent and corrected, log-probs and staleness.
+"""
+
+import argparse
+import ast
+import contextlib
+import importlib.util
+import pathlib
+import sys
+
+import jax
+import rich.console
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from agentic_grpo import episodes
+from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
+from experiments import workdir
+from experiments.build import build, state_shapes
+from scripts.viewing import in_flight, page, replayed, terminal
+from scripts.viewing.story import Story
+
+
+def main(arguments: list[str] | None = None) -> None:
+    options = parse(arguments)
+    try:
+        story = tell(options)
+        members = chosen(options.members, len(story.endings))
+    except (ValueError, OSError, CheckpointError) as error:
+        sys.exit(f"show_episode: {error}")
+    terminal.show(story, rich.console.Console(width=options.width), members)
+    if options.html is not None:
+        options.html.parent.mkdir(parents=True, exist_ok=True)
+        options.html.write_text(page.render(story, members), encoding="utf-8")
+        print(options.html)
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("workdir", nargs="?", type=pathlib.Path, help="the folder of a run")
+    add("--tick", type=int, help="of the checkpoint; the newest by default")
+    add("--row", type=int, help="of the checkpoint's table: a group in flight")
+    add("--config", type=pathlib.Path, help="its scripted agent, instead of a run")
+    add(
+        "--set",
+        action="append",
+        default=[],
+        metavar="FIELD=VALUE",
+        help="change a field of --config; may be repeated",
+    )
+    add("--split", default="test", help="of the environment's problems")
+    add("--seed", type=int, help="of the problems; the config's by default")
+    add("--group", type=int, default=0, help="which problem of the seed")
+    add("--greedy", action="store_true", help="the most probable tokens, not a draw")
+    add("--members", default="", help="whom to show: 0,2,5; all by default")
+    add("--html", type=pathlib.Path, help="write a page to this file as well")
+    add("--width", type=int, help="columns of the terminal; found out by default")
+    options = parser.parse_args(arguments)
+    if (options.workdir is None) == (options.config is None):
+        parser.error("give either the folder of a run or --config=FILE")
+    if options.set and options.config is None:
+        parser.error("--set changes --config; a run's config is what it was")
+    if options.row is not None and options.config is not None:
+        parser.error("--row is a row of a checkpoint; a scripted agent has none")
+    return options
+
+
+def tell(options: argparse.Namespace) -> Story:
+    """The story that the options ask for.
+
+    Raises:
+      ValueError: no run is there, or no such row, split or member.
+      CheckpointError: no checkpoint is there, or it is another configuration's.
+    """
+    if options.config is not None:
+        return of_scripted_agent(options)
+    config = workdir.load_config(options.workdir)
+    try:
+        experiment = build(config)
+    except (AttributeError, KeyError) as error:
+        raise ValueError(
+            f"{options.workdir}: its config has no field {error}; it was written by "
+            "another version of the experiments"
+        ) from error
+    with Checkpoints(options.workdir / "checkpoints") as checkpoints:
+        state, _ = checkpoints.restore(state_shapes(experiment), options.tick)
+    if options.row is not None:
+        return in_flight.tell(experiment.program, state, options.row)
+    act = replayed.actor(
+        experiment.program, state.learner.params, greedy=options.greedy
+    )
+    return replayed.tell(
+        experiment.program,
+        act,
+        state.credit,
+        key_of(options, config),
+        title=f"{options.workdir.name}, checkpoint of tick {int(state.tick)}, "
+        f"{options.split} problem {options.group}, credit {config.algorithm.credit}",
+        first_step=int(state.learner.step),
+        split=options.split,
+    )
+
+
+def of_scripted_agent(options: argparse.Namespace) -> Story:
+    """A group of the scripted agent of a config."""
+    config = load_config_file(options.config, options.set)
+    experiment = build(config)
+    return replayed.tell(
+        experiment.program,
+        episodes.write_with(experiment.agent),
+        experiment.program.credit_rule.init(),
+        key_of(options, config),
+        title=f"scripted agent of {config.env.name}, {options.split} problem "
+        f"{options.group}, credit {config.algorithm.credit}",
+        split=options.split,
+        is_scripted=True,
+    )
+
+
+def load_config_file(path: pathlib.Path, changes: list[str]):
+    """The config that a file's ``get_config`` returns, with fields changed.
+
+    Raises:
+      ValueError: it is no config file, or a change names no field, has no value or the
+        wrong type.
+    """
+    if not path.is_file():
+        raise ValueError(f"config={str(path)!r} is no file")
+    spec = importlib.util.spec_from_file_location("config_of_show_episode", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    config = module.get_config().lock()
+    for change in changes:
+        name, equals, value = change.partition("=")
+        if not equals:
+            raise ValueError(f"set={change!r} must be FIELD=VALUE")
+        with contextlib.suppress(ValueError, SyntaxError):  # otherwise it is a word
+            value = ast.literal_eval(value)
+        try:
+            config.update_from_flattened_dict({name: value})
+        except (KeyError, TypeError) as error:
+            hint = str(error.args[0]).splitlines()[-1]
+            raise ValueError(f"set={change!r}: it cannot be done. {hint}") from error
+    return config
+
+
+def key_of(options: argparse.Namespace, config) -> jax.Array:
+    """The key of the group: of the evaluation's seed, unless another is given."""
+    seed = config.evaluation.seed if options.seed is None else options.seed
+    return jax.random.fold_in(jax.random.key(seed), options.group)
+
+
+def chosen(members: str, count: int) -> list[int]:
+    """The members that ``0,2,5`` names; all of them where it is empty.
+
+    Raises:
+      ValueError: one is no number, or not in the group.
+    """
+    if not members:
+        return list(range(count))
+    numbers = members.split(",")
+    bad = [n for n in numbers if not n.isdigit() or int(n) >= count]
+    if bad:
+        raise ValueError(f"members={bad[0]!r} must be a number below {count}")
+    return [int(n) for n in numbers]
+
+
+if __name__ == "__main__":
+    main()

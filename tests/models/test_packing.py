@@ -1,0 +1,154 @@
+"""Packed rows score what unpacked rows do, values and gradients."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from agentic_grpo import records
+from agentic_grpo.models import packing, transformer
+from agentic_grpo.models.policy import decoder_policy
+
+V, END, MARKER = 13, 2, 3
+CONFIG = transformer.TransformerConfig(
+    vocabulary_size=V,
+    num_layers=2,
+    hidden_size=8,
+    num_heads=2,
+    num_kv_heads=1,
+    head_size=4,
+    mlp_size=12,
+)
+ROWS, WIDTH = 2, 20
+
+
+def layout_of(*, blind):
+    """Two stages; if ``blind`` the second does not see the first."""
+    stages = tuple(
+        records.StageSpec(
+            name=name,
+            kind=records.StageKind.NONE,
+            action_width=width,
+            observation_width=2,
+            max_latency=0,
+            marker=MARKER,
+        )
+        for name, width in (("draft", 3), ("final", 4))
+    )
+    visibility = [[True] * 3 for _ in range(3)]
+    visibility[2][1] = not blind
+    return records.EpisodeLayout(
+        prompt_width=3, stages=stages, visibility=tuple(map(tuple, visibility))
+    )
+
+
+def draw_episodes(layout, rng, number=9):
+    """Random texts of random lengths; the last episode is empty, the first is full."""
+    shape = number, layout.num_columns
+    tokens = rng.integers(4, V, shape).astype(np.int32)
+    mask, action = np.zeros(shape, bool), np.zeros(shape, bool)
+    for row in range(number - 1):
+        full = row == 0
+        mask[row, : 3 if full else rng.integers(1, 4)] = True
+        for stage, offset in zip(layout.stages, layout.offsets, strict=True):
+            if not full and rng.random() < 0.2:
+                break  # never reached
+            written = stage.action_width if full else rng.integers(1, 4)
+            mask[row, offset] = True
+            action[row, offset + 1 : offset + 1 + written] = True
+            after = offset + 1 + stage.action_width
+            mask[row, after : after + rng.integers(0, 3)] = True
+            tokens[row, offset] = MARKER
+    return tokens, mask | action, action
+
+
+@functools.cache
+def policy_of(blind):
+    return decoder_policy(
+        transformer.Transformer(CONFIG),
+        layout_of(blind=blind),
+        end_token=END,
+        pad_token=0,
+        packing=packing.Packing(rows=ROWS, width=WIDTH),
+    )
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def all_parts(policy, params, tokens, mask, plan):
+    """Sums over parts of (log_probs, entropy), and how often each episode was there."""
+
+    def add(carry, part):
+        scores = policy.packed.score(params, tokens, plan, part, temperature=1.0)
+        here = policy.packed.is_here(plan, part).astype(jnp.float32)
+        return jax.tree.map(jnp.add, carry, (*scores, here)), None
+
+    nothing = jnp.zeros(tokens.shape)
+    carry = nothing, nothing, jnp.zeros(len(tokens))
+    return jax.lax.scan(add, carry, jnp.arange(len(tokens)))[0]
+
+
+@pytest.mark.parametrize("blind", [False, True])
+def test_packed_equals_unpacked_values_and_gradients(blind):
+    # An episode that sees its neighbour, or whose positions go on from it, differs.
+    policy, layout = policy_of(blind), layout_of(blind=blind)
+    tokens, mask, action = draw_episodes(layout, np.random.default_rng(0))
+    params = policy.init(jax.random.key(0))
+    plan = policy.packed.plan(jnp.asarray(mask))
+    weights = np.random.default_rng(1).normal(size=(2, *tokens.shape)) * action
+
+    @jax.jit
+    def unpacked(params):
+        scores = policy.score(params, tokens, mask, temperature=1.0)
+        return jnp.sum(weights[0] * scores[0] + weights[1] * scores[1]), scores
+
+    @jax.jit
+    def packed(params):
+        *scores, _ = all_parts(policy, params, tokens, mask, plan)
+        return jnp.sum(weights[0] * scores[0] + weights[1] * scores[1]), scores
+
+    gradient = functools.partial(jax.value_and_grad, has_aux=True)
+    (_, expected), expected_gradient = gradient(unpacked)(params)
+    (_, got), got_gradient = gradient(packed)(params)
+    for one, other in zip(got, expected, strict=True):
+        np.testing.assert_allclose(one * action, other * action, rtol=2e-6, atol=2e-6)
+    jax.tree.map(  # relative to the largest entry: sums of float32 in another order
+        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6 * np.abs(b).max()),
+        got_gradient,
+        expected_gradient,
+    )
+
+
+def test_every_episode_is_in_one_part_and_the_last_part_is_used():
+    policy = policy_of(False)
+    tokens, mask, _ = draw_episodes(layout_of(blind=False), np.random.default_rng(2))
+    plan = policy.packed.plan(jnp.asarray(mask))
+    *_, here = all_parts(policy, policy.init(jax.random.key(0)), tokens, mask, plan)
+    np.testing.assert_array_equal(here, mask.any(axis=1))
+    parts = np.asarray(plan.start)[mask.any(axis=1)] // (ROWS * WIDTH)
+    assert parts.max() + 1 == plan.num_parts
+
+
+def test_an_episode_that_does_not_fit_begins_the_next_row():
+    # Lengths 3, 4, 2, 5 into rows of 8: 3 + 4 fit; 2 does not, it would be split.
+    wanted = jnp.arange(8)[None] < jnp.array([3, 4, 2, 5])[:, None]
+    plan = packing.plan(wanted, packing.Packing(rows=1, width=8))
+    np.testing.assert_array_equal(plan.start, [0, 3, 8, 10])
+    assert plan.num_parts == 2
+
+
+def test_nothing_wanted_is_no_part():
+    plan = packing.plan(jnp.zeros((3, 8), bool), packing.Packing(rows=1, width=8))
+    assert plan.num_parts == 0
+
+
+@pytest.mark.parametrize("field", ["rows", "width"])
+def test_sizes_below_one_are_refused(field):
+    with pytest.raises(ValueError, match=f"{field}=0"):
+        packing.Packing(**{"rows": 1, "width": 1, field: 0})
+
+
+def test_a_row_narrower_than_an_episode_is_refused():
+    with pytest.raises(ValueError, match="width=7 must be at least the 8 columns"):
+        packing.plan(jnp.zeros((1, 8), bool), packing.Packing(rows=1, width=7))
