@@ -18,7 +18,13 @@ EXTRAS = {
     "plots": ["matplotlib>=3.10", "scipy>=1.14"],
     "tensorboard": ["tensorboardX>=2.6"],
     # setuptools: a test builds the package and looks at what it ships
-    "test": ["hypothesis>=6.100", "pytest>=8.0", "ruff>=0.17", "setuptools>=69"],
+    "test": [
+        "hypothesis>=6.100",
+        "pytest>=8.0",
+        "pytest-xdist>=3.6",
+        "ruff>=0.17",
+        "setuptools>=69",
+    ],
 }
 
 setuptools.setup(

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentic_grpo.training import evaluation, tick
+from agentic_grpo.training import evaluation, tick, tick_metrics
 from agentic_grpo.training.checkpoints import Checkpoints
 from agentic_grpo.training.loop import NonFiniteError, stop_on_sigterm
 from agentic_grpo.training.metrics import MetricsWriter, Progress
@@ -251,7 +251,7 @@ def _summaries(metrics, seeds, now):
                 "had a loss or gradient that was not finite (learner.max_skipped="
                 f"{seed.config.learner.max_skipped})"
             )
-        lines.append(tick.summarise(own))
+        lines.append(tick_metrics.summarise(own))
     return lines
 
 

@@ -5,6 +5,9 @@
 #   scripts/test.sh                       everything
 #   scripts/test.sh -k telescope          the tests with this name
 #   scripts/test.sh -m "not slow"         without the slow ones
+#
+# Two workers, a file of tests each at a time, so that what a file compiles stays shared;
+# -n 0 for one process (with --pdb, say).
 set -euo pipefail
 
 source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
@@ -15,4 +18,4 @@ if [[ $# -eq 0 ]]; then
   "$PYTHON" -m ruff format --check .
   "$PYTHON" -m ruff check .
 fi
-exec "$PYTHON" -m pytest "$@"
+exec "$PYTHON" -m pytest -n 2 --dist loadfile "$@"

@@ -14,8 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from agentic_grpo.training import evaluation
-from agentic_grpo.training import tick as tick_module
+from agentic_grpo.training import evaluation, tick_metrics
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -123,7 +122,7 @@ def _read(unread, settings, hooks) -> int:
     metrics, rates = jax.device_get(metrics), evaluation.read(rates)
     seconds = time.perf_counter() - started
     in_a_row = np.asarray(metrics.pop("skipped_in_a_row"))
-    values = tick_module.summarise(metrics)
+    values = tick_metrics.summarise(metrics)
     values |= {f"eval/{name}": rate for name, rate in rates.items()}
     values["time/seconds"] = seconds
     values["time/ticks_per_second"] = settings.ticks_per_dispatch / seconds

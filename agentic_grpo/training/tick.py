@@ -10,14 +10,13 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
 from agentic_grpo import episodes, learner, records, rollout, snapshots
 from agentic_grpo.models.base import Policy
 from agentic_grpo.ops import credit as credit_ops
-from agentic_grpo.ops.reductions import Mean, masked_mean
 from agentic_grpo.records import CORRECTION, IMMEDIATE
+from agentic_grpo.training import tick_metrics
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -220,7 +219,11 @@ def _tick(program, state, axis_name):
         table = _move_anchor(program, table, slots, rows, batch, new_learner.params)
     table = _settle(program, table, slots, ready, credit)
     local = (
-        metrics | table_metrics | _credit_metrics(program, events, rows, credit, step)
+        metrics
+        | table_metrics
+        | tick_metrics.of_credit(
+            program.environment.spec.layout, events, rows, credit, step
+        )
     )
     state = TrainState(
         learner=new_learner,
@@ -309,46 +312,5 @@ def _settle(program, table, slots, ready, credit):
     return jax.vmap(of_block)(table, slots, ready, *noted)
 
 
-def _credit_metrics(program, events, rows, credit, step):
-    """Spread, silence and staleness of the credit that was served in this tick."""
-    metrics = {}
-    layout = program.environment.spec.layout
-    for index, phase in enumerate(records.PHASES):
-        mask, advantage = credit.mask[index], credit.advantage[index]
-        metrics[f"{phase}/advantage_size"] = masked_mean(jnp.abs(advantage), mask)
-        served = jnp.any(mask, axis=1)
-        for stage, spec in enumerate(layout.stages):
-            here = served[:, stage]
-            metrics[f"{phase}/silent_share/{spec.name}"] = masked_mean(
-                credit.silent[index, :, stage].astype(jnp.float32), here
-            )
-        age = (step - rows.version).astype(jnp.float32)
-        metrics[f"{phase}/staleness"] = masked_mean(age, served)
-        for bound in (1, 4, 16, 64):
-            metrics[f"{phase}/staleness_over_{bound}"] = masked_mean(
-                (age > bound).astype(jnp.float32), served
-            )
-    too_old = events.ready[:, -1:, None] & events.acted & ~events.fresh[:, None, :]
-    metrics["events/expired_corrections"] = jnp.sum(too_old, dtype=jnp.int32)
-    return metrics
-
-
 def _sum(tree, axis_name):
     return tree if axis_name is None else jax.lax.psum(tree, axis_name)
-
-
-def summarise(metrics) -> dict[str, float]:
-    """Host view of metrics that were stacked over ticks: {name: number}.
-
-    A ``Mean`` becomes the sum of its totals over the sum of its counts (NaN where the
-    count is 0: nothing of the kind happened); a count becomes its average per tick.
-    """
-    summary = {}
-    for name, value in metrics.items():
-        if isinstance(value, Mean):
-            total, count = np.sum(value.total, axis=0), np.sum(value.count, axis=0)
-            value = total / count if count > 0 else np.nan
-        else:
-            value = np.mean(value)
-        summary[name] = float(value)
-    return summary

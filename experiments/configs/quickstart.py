@@ -3,10 +3,11 @@
   python -m experiments.train --config=experiments/configs/quickstart.py \
       --workdir=runs/quickstart
 
-Five families of levels 2 and 3; the statement hides a parameter in half of the problems,
-which the hypothesis stage reveals. The base model writes slow programs: right on small
-visible tests, out of fuel on the hidden ones. Half of the visible tests are hidden-like
-(stage rewards are partly truthful); the verdict comes 10 ticks late, all or nothing.
+Five families of levels 2 and 3; the statement hides a parameter in half of the
+problems, which the hypothesis stage reveals. The base model writes slow programs: right
+on small visible tests, out of fuel on the hidden ones. Half of the visible tests are
+hidden-like (stage rewards are partly truthful); the verdict comes 10 ticks late, all or
+nothing.
 
 Expected: solve rate on 1,024 test problems from about 0.09 to about 0.97; wall time and
 the other credit rules are in BUILD_NOTES.md, "Results log".

@@ -3,6 +3,7 @@
 * the whole job at a small size: what ``benchmark_peers`` compares with TRL;
 * the default experiment: ticks per second, tokens per second, FLOP utilisation;
 * both again, driven stage by stage from a Python loop that waits for each part;
+* the default experiment with the learner's short rows packed;
 * one run of a study, 200 ticks after a shared warm start, as a user starts it.
 """
 
@@ -20,6 +21,7 @@ from scripts.benchmarks.measuring import result, take_turns
 
 REPEATS = 5
 TICKS = 5
+PACKED_ROWS = 8
 STUDY_TICKS = 200
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 QUICKSTART = ROOT / "experiments" / "configs" / "quickstart.py"
@@ -40,10 +42,11 @@ def run(
       ticks: per dispatch.
       study: also time a study run: some minutes.
     """
-    experiment = build(config or quickstart.get_config())
+    config = config or quickstart.get_config()
     rows = [
         *_ticks("small job", workloads.job_program(sizes), ticks),
-        *_ticks("default model", experiment.program, ticks),
+        *_ticks("default model", build(config).program, ticks),
+        _packed(config, ticks),
     ]
     return [*rows, _study()] if study else rows
 
@@ -104,6 +107,29 @@ def _ticks(name, program, ticks):
             for part in (*profiling.LABELS, profiling.BOOKKEEPING, profiling.HOST)
         ),
     ]
+
+
+def _packed(config, ticks):
+    """Packed against unpacked, from a random policy: its texts are long, so the gain is
+    the least that there is.
+    """
+    packed = config.copy_and_resolve_references()
+    packed.learner.packed_rows = PACKED_ROWS
+    calls = [
+        workloads.dispatch_of(build(each).program, num_ticks=ticks)
+        for each in (packed, config)
+    ]
+    ours, plain = take_turns(calls, repeats=REPEATS)
+    speed, spread = ours.rate(ticks)
+    return result(
+        "end_to_end",
+        f"default model, ticks with {PACKED_ROWS} packed rows at a time",
+        speed,
+        "ticks/s",
+        spread=spread + plain.spread,
+        reference="rows as they are",
+        reference_value=plain.rate(ticks)[0],
+    )
 
 
 def _breakdown(program, ticks) -> profiling.Breakdown:

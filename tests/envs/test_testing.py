@@ -190,7 +190,7 @@ PLANTED = {
         WithStart(lambda start: {"level": start.level + 2}),
     ),
     "what is told has a hole": ("masks", HOLE),
-    "tells more than its columns": ("masks", with_layout(observation_width=0)),
+    "tells more than its columns": ("shapes", with_layout(observation_width=0)),
     "padding is read": ("masks", WithResult(reads_padding)),
     "a reward where none can be": ("masks", with_layout(kind=StageKind.NONE)),
     "a reward above 1": (

@@ -113,8 +113,8 @@ def test_packed_equals_unpacked_values_and_gradients(blind):
     (_, got), got_gradient = gradient(packed)(params)
     for one, other in zip(got, expected, strict=True):
         np.testing.assert_allclose(one * action, other * action, rtol=2e-6, atol=2e-6)
-    jax.tree.map(  # relative to the largest entry: sums of float32 in another order
-        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6 * np.abs(b).max()),
+    jax.tree.map(  # relative to the largest entry: float32 sums, in another order
+        lambda a, b: np.testing.assert_allclose(a, b, atol=4e-6 * np.abs(b).max()),
         got_gradient,
         expected_gradient,
     )

@@ -1,0 +1,103 @@
+"""The pages for people with their own environment or model, followed to the letter.
+
+Every block of code that a page says to save is saved in a fresh folder and run there.
+"""
+
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+RULES = (
+    "outcome",
+    "immediate",
+    "agentic",
+    "calibrated",
+    "returns",
+    "turn_mix",
+    "state_groups",
+)
+
+
+def blocks(page):
+    """{file name: code} of what a page says to save; "" for code without a name."""
+    found = {}
+    text = (ROOT / page).read_text(encoding="utf-8")
+    before = 0
+    for match in re.finditer(r"```python\n(.*?)```", text, re.S):
+        names = re.findall(
+            r"[Ss]ave\s+(?:it|this)\s+as\s+`(\w+\.py)`", text[before : match.start()]
+        )
+        found[names[-1] if names else ""] = match.group(1)
+        before = match.end()
+    return found
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A fresh folder with everything of both pages."""
+    folder = tmp_path_factory.mktemp("fresh")
+    pages = ("agentic_grpo/envs/README.md", "agentic_grpo/models/README.md")
+    for page in pages:
+        for name, code in blocks(page).items():
+            if name:
+                (folder / name).write_text(code)
+    return folder
+
+
+def run(folder, *arguments):
+    done = subprocess.run(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def test_the_pages_name_every_file_that_they_use(folder):
+    assert {path.name for path in folder.iterdir()} == {
+        "my_environment.py",
+        "test_my_environment.py",
+        "train_mine.py",
+        "my_policy.py",
+        "test_my_policy.py",
+    }
+    code = (folder / "my_environment.py").read_text()
+    lines = [line for line in code.splitlines() if line.strip()]
+    assert len(lines) <= 65  # a whole environment is small
+
+
+def test_the_checks_of_both_pages_pass(folder):
+    run(folder, "-m", "pytest", "-q", "test_my_environment.py", "test_my_policy.py")
+
+
+def test_the_environment_trains(folder):
+    lines = run(folder, "train_mine.py", "agentic", "4", "2").splitlines()
+    assert [line.split()[0] for line in lines] == ["2", "4"]
+    assert re.search(r"solved \d\.\d\d$", lines[-1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rule", RULES)
+def test_it_trains_under_every_credit_rule(folder, rule):
+    assert run(folder, "train_mine.py", rule, "4", "2")
+
+
+@pytest.mark.slow
+def test_the_recurrent_policy_trains_in_place_of_the_decoder(folder):
+    page = blocks("agentic_grpo/models/README.md")[""]
+    code = (folder / "train_mine.py").read_text()
+    begin, end = (
+        code.index("model = Transformer("),
+        code.index("program = tick.Program("),
+    )
+    (folder / "train_other.py").write_text(code[:begin] + page + code[end:])
+    assert run(folder, "train_other.py", "agentic", "4", "2")
