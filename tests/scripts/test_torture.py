@@ -111,9 +111,8 @@ def test_what_a_process_says_and_how_it_ends_are_checked(tmp_path, monkeypatch):
 
     def expect(code, text, **options):
         trial = trials.Trial(tmp_path)
-        monkeypatch.setattr(
-            subprocess, "Popen", lambda *_, run=process(code, text), **__: run
-        )
+        run = process(code, text)
+        monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: run)
         running = trial.start()
         monkeypatch.undo()
         return trial.expect(running, **options)
