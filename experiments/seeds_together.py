@@ -70,6 +70,12 @@ def run(
       NonFiniteError: training of a seed diverged; names it.
     """
     require_only_seeds_differ(configs)
+    require(
+        not configs[0].profile,
+        "profile",
+        configs[0].profile,
+        "False: one seed is profiled at a time, by experiments.train",
+    )
     devices = configs[0].devices
     require(
         devices.data * devices.fsdp == 1,
