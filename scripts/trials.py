@@ -100,6 +100,7 @@ class Trial:
             process.wait()
             raise BrokenPromise(f"stuck for {PATIENCE} s: {self.said()}") from None
         self._reader.join()
+        process.stdout.close()
         words = (*words, "\nerror: ") if code == REFUSED else words
         missing = [word for word in words if word not in "\n" + self.said()]
         if code not in codes or missing:

@@ -11,8 +11,8 @@ SMALL = {
     "env.tool_workflow.hidden_rate": 0.0,
     "env.tool_workflow.num_checks": 2,
     "env.tool_workflow.num_audited": 1,
-    "env.tool_workflow.verdict_latency.minimum": 3,
-    "num_ticks": 6,
+    "env.tool_workflow.verdict_latency.minimum": 6,
+    "num_ticks": 8,  # the first groups wait for their verdict, the second ones write
     "evaluation.every": 0,
     "checkpoint.every": 0,
     "rollout.group_size": 4,

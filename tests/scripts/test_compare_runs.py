@@ -23,7 +23,7 @@ def write_run(tmp_path, small_config):
                 line = {"eval/solve_rate": value, "stage_reward/plan": value / 2}
                 writer.write(tick, line)
         if finished:
-            summary = {"solve_rate_before": 0.05, "solve_rate_after": 0.95, "ticks": 6}
+            summary = {"solve_rate_before": 0.05, "solve_rate_after": 0.95, "ticks": 8}
             workdir.write_json(folder / "summary.json", summary)
         return folder
 
@@ -67,9 +67,9 @@ def test_names_are_the_shortest_ends_that_differ(write_run):
 def test_the_state_of_a_run_is_said(two, write_run):
     begun = write_run("begun")
     finished, unfinished, new = runs.read([*two, begun])
-    assert finished.progress == "finished, 6 ticks"
-    assert unfinished.progress == "not finished, tick 2 of 6"
-    assert new.progress == "not finished, tick 0 of 6"
+    assert finished.progress == "finished, 8 ticks"
+    assert unfinished.progress == "not finished, tick 2 of 8"
+    assert new.progress == "not finished, tick 0 of 8"
 
 
 def test_long_curves_are_averaged_down(write_run):
@@ -91,7 +91,7 @@ def test_the_terminal_and_the_page_tell_the_same(two, tmp_path, capsys):
     for words in (
         "learner.learning_rate",
         "0.0003",
-        "not finished, tick 2 of 6",
+        "not finished, tick 2 of 8",
         "0.950",
     ):
         assert words in printed and words in text

@@ -64,7 +64,7 @@ def test_the_page_needs_nothing_else_and_has_every_member(run, story, tmp_path, 
     path = tmp_path / "pages" / "group.html"
     show_episode.main([str(run), f"--html={path}", "--width=120", "--members=0,2"])
     printed = capsys.readouterr().out
-    assert "checkpoint of tick 6" in printed and "what the learner was given" in printed
+    assert "checkpoint of tick 8" in printed and "what the learner was given" in printed
     text = path.read_text(encoding="utf-8")
     assert "member 0" in text and "member 2" in text and "member 1" not in text
     assert not re.search(r"https?://|<link|<script|src=", text)
@@ -109,7 +109,7 @@ def test_a_row_in_flight_says_what_it_waits_for(run):
     assert any(re.fullmatch(r"verdict: at tick \d+, in \d+", a) for a in awaited)
     assert any(a.startswith("still writing: ") for a in awaited)
     for story in told:
-        later = [s for s in story.stages if s.ready_at is not None and s.ready_at > 6]
+        later = [s for s in story.stages if s.ready_at is not None and s.ready_at > 8]
         assert all(w.reward is None for s in later for w in s.writings if w)
         for stage in story.stages:
             for writing in filter(None, stage.writings):
@@ -125,7 +125,7 @@ def test_numbers_and_moments_are_worded_alike_everywhere():
     ("arguments", "words"),
     [
         (["--row=99"], "row=99 holds no episodes"),
-        (["--tick=5"], "holds no step 5; it holds [0, 6]"),
+        (["--tick=5"], "holds no step 5; it holds [0, 8]"),
         (["--split=weekend"], "split is 'weekend'"),
         (["--members=0,4"], "members='4' must be a number below 4"),
         (["--members=a"], "members='a'"),
