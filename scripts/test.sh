@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Checks format and lint and runs every test, as CI does. Arguments go to pytest, and
-# then it is pytest alone that runs:
+# Checks format and lint and runs the tests, but for the slow ones. Arguments go to
+# pytest, and then it is pytest alone that runs:
 #
-#   scripts/test.sh                       everything
+#   scripts/test.sh                       what every change has to pass
 #   scripts/test.sh -k telescope          the tests with this name
-#   scripts/test.sh -m "not slow"         without the slow ones
+#   scripts/test.sh -m slow               the slow ones
 #
 # Two workers, a file of tests each at a time, so that what a file compiles stays shared;
 # -n 0 for one process (with --pdb, say).

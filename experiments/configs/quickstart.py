@@ -32,4 +32,5 @@ def get_config():
     c.env.code_execution.verdict_latency.minimum = 10
     c.learner.learning_rate = 5e-4
     c.learner.schedule = "cosine"
+    c.learner.packed_rows = 8
     return c

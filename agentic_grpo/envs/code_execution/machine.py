@@ -27,6 +27,8 @@ from agentic_grpo.envs.code_execution.machine_state import (
 
 # From here on a batch is compacted once; below, that is not worth the compilation.
 _COMPACT_FROM = 1024
+# Larger batches run in turns of so many jobs, whose registers then stay in the cache.
+_TURN = 4096
 _MAX_LENGTH = 2 ** (31 - OPCODE_BITS) - 1
 
 
@@ -63,6 +65,23 @@ def run(programs: jax.Array, inputs: jax.Array, fuel: jax.Array) -> MachineResul
     Raises:
       ValueError: a shape or a dtype is wrong, or a program is too long to be addressed.
     """
+    _check(programs, inputs, fuel)
+    num_jobs = fuel.size
+    if num_jobs <= _TURN:
+        return _run_together(programs, inputs, fuel)
+    num_turns = -(-num_jobs // _TURN)
+    size = -(-num_jobs // num_turns)
+
+    def in_turns(rows):
+        idle = [(0, num_turns * size - num_jobs), *[(0, 0)] * (rows.ndim - 1)]
+        return jnp.pad(rows, idle).reshape(num_turns, size, *rows.shape[1:])
+
+    turns = jax.tree.map(in_turns, (programs, inputs, fuel))
+    results = jax.lax.map(lambda turn: _run_together(*turn), turns)
+    return jax.tree.map(lambda rows: rows.reshape(-1)[:num_jobs], results)
+
+
+def _run_together(programs, inputs, fuel):
     jobs = load(programs, inputs, fuel)
     registers = power_on(jobs)
     num_jobs = jobs.fuel.size
@@ -103,6 +122,12 @@ def _results(registers):
 
 def load(programs: jax.Array, inputs: jax.Array, fuel: jax.Array) -> Jobs:
     """Checks the arguments of ``run`` and matches the loops of every program."""
+    _check(programs, inputs, fuel)
+    programs, inputs, fuel = (jnp.asarray(x) for x in (programs, inputs, fuel))
+    return Jobs(words=_words(programs.T), n=inputs[:, 0], m=inputs[:, 1], fuel=fuel)
+
+
+def _check(programs, inputs, fuel):
     num_jobs = fuel.size
     for name, array, rule, has_shape in (
         ("fuel", fuel, "[N]", fuel.ndim == 1),
@@ -120,8 +145,6 @@ def load(programs: jax.Array, inputs: jax.Array, fuel: jax.Array) -> Jobs:
         raise ValueError(
             f"programs has length {programs.shape[1]}; it must be at most {_MAX_LENGTH}"
         )
-    programs, inputs, fuel = (jnp.asarray(x) for x in (programs, inputs, fuel))
-    return Jobs(words=_words(programs.T), n=inputs[:, 0], m=inputs[:, 1], fuel=fuel)
 
 
 def _words(opcodes):

@@ -1,8 +1,9 @@
 """What the simulated machine holds: the jobs, and their registers.
 
-The batch is the minor axis of every array, and both stacks are shift registers whose
-row 0 is the top: operands are rows, never gathers. A job that has stopped carries HALT
-as its next instruction, which changes nothing, so its registers keep still unmasked.
+Both stacks are shift registers, tuples of rows with the top in front: operands are
+rows, never gathers, and every array is one flat row of jobs, which vectorizes. A job
+that has stopped carries HALT as its next instruction, which changes nothing, so its
+registers keep still unmasked.
 """
 
 import jax
@@ -34,8 +35,8 @@ class Jobs:
 
 
 @records.record
-class Loops:
-    """The open loops of N jobs, int32 [LOOP_DEPTH, N]; row 0 is the innermost."""
+class Loop:
+    """An open loop of N jobs, int32 [N] each."""
 
     start: jax.Array  # address of the body
     sums: jax.Array  # 1 for SUM, 0 for ITERATE
@@ -51,9 +52,9 @@ class Registers:
 
     word: jax.Array  # the next instruction; HALT once the job has stopped
     address: jax.Array  # where it stands
-    stack: jax.Array  # [STACK_DEPTH, N]; row 0 is the top
+    stack: tuple[jax.Array, ...]  # STACK_DEPTH rows; row 0 is the top
     height: jax.Array  # values on the stack; rows from there on are arbitrary
-    loops: Loops
+    loops: tuple[Loop, ...]  # LOOP_DEPTH of them; row 0 is the innermost
     depth: jax.Array  # open loops; rows from there on are arbitrary
     verdict: jax.Array
     fuel_used: jax.Array
@@ -81,15 +82,18 @@ def is_running(registers: Registers) -> jax.Array:
 
 def fetch(words: jax.Array, address: jax.Array) -> jax.Array:
     """The word at each job's address, and HALT at every address beyond the row."""
-    rows = jnp.arange(words.shape[0], dtype=jnp.int32)[:, None]
-    found = jnp.where(rows == address[None], words, Op.HALT)
-    return jnp.sum(found, axis=0, dtype=jnp.int32)
+    found = jnp.full_like(address, Op.HALT)
+    for row, there in enumerate(words):
+        found = jnp.where(address == row, there, found)
+    return found
 
 
 def power_on(jobs: Jobs) -> Registers:
     """The registers before the first instruction."""
     zeros = jnp.zeros_like(jobs.fuel)
-    rows = jnp.zeros((LOOP_DEPTH, *zeros.shape), jnp.int32)
+    loop = Loop(
+        start=zeros, sums=zeros, height=zeros, index=zeros, count=zeros, total=zeros
+    )
     first = fetch(jobs.words, zeros)
     # A program that begins with HALT ends with an empty stack.
     empty = opcode(first) == Op.HALT
@@ -101,11 +105,9 @@ def power_on(jobs: Jobs) -> Registers:
     return Registers(
         word=jnp.where(verdict == MachineVerdict.RUNNING, first, Op.HALT),
         address=zeros,
-        stack=jnp.zeros((STACK_DEPTH, *zeros.shape), jnp.int32),
+        stack=(zeros,) * STACK_DEPTH,
         height=zeros,
-        loops=Loops(
-            start=rows, sums=rows, height=rows, index=rows, count=rows, total=rows
-        ),
+        loops=(loop,) * LOOP_DEPTH,
         depth=zeros,
         verdict=verdict,
         fuel_used=zeros,

@@ -21,7 +21,7 @@ from agentic_grpo.envs.code_execution.instructions import (
 from agentic_grpo.envs.code_execution.machine_state import (
     BAD_OPCODE,
     Jobs,
-    Loops,
+    Loop,
     Registers,
     close_address,
     fetch,
@@ -71,7 +71,7 @@ def step(jobs: Jobs, old: Registers) -> tuple[Registers, Faults]:
     address = 1 + jnp.where(
         moves.skips,
         close_address(old.word),
-        jnp.where(moves.repeats, old.loops.start[0] - 1, old.address),
+        jnp.where(moves.repeats, old.loops[0].start - 1, old.address),
     )
     fetched = fetch(jobs.words, address)
     ends = opcode(fetched) == Op.HALT
@@ -79,7 +79,7 @@ def step(jobs: Jobs, old: Registers) -> tuple[Registers, Faults]:
     fuel_used = old.fuel_used + running
 
     nested = old.depth >= jnp.where(op == Op.OUTER_INDEX, 2, 1)
-    ends_right = old.height == old.loops.height[0]
+    ends_right = old.height == old.loops[0].height
     faults = Faults(
         unknown_opcode=op == BAD_OPCODE,
         stack_underflow=old.height < _lookup(op, OPERANDS),
@@ -123,12 +123,12 @@ def step(jobs: Jobs, old: Registers) -> tuple[Registers, Faults]:
 
 
 def _loop_moves(op, old):
-    count, loop = old.stack[0], old.loops
+    count, loop = old.stack[0], old.loops[0]
     opens, closes = _among(op, OPENINGS), op == Op.CLOSE
     skips = opens & (count <= 0)
-    repeats = closes & (loop.index[0] < loop.count[0])
+    repeats = closes & (loop.index < loop.count)
     leaves = closes & ~repeats
-    sums = jnp.where(closes, loop.sums[0] == 1, op == Op.SUM)
+    sums = jnp.where(closes, loop.sums == 1, op == Op.SUM)
     return _LoopMoves(
         opens=opens,
         skips=skips,
@@ -162,13 +162,13 @@ def _result(op, jobs, old, moves):
     Of a CLOSE that is the running total, whether or not it is written to the stack.
     """
     a, b, c = old.stack[0], old.stack[1], old.stack[2]
-    loop = old.loops
+    inner, outer, *_ = old.loops
     quotient, remainder = _floor_division(b, a)
     cases = {
         Op.INPUT_N: jobs.n,
         Op.INPUT_M: jobs.m,
-        Op.INDEX: loop.index[0],
-        Op.OUTER_INDEX: loop.index[1],
+        Op.INDEX: inner.index,
+        Op.OUTER_INDEX: outer.index,
         Op.ADD: b + a,
         Op.SUB: b - a,
         Op.MUL: b * a,
@@ -181,7 +181,7 @@ def _result(op, jobs, old, moves):
         Op.SELECT: jnp.where(c != 0, b, a),
         Op.DUP: a,
         Op.OVER: b,
-        Op.CLOSE: jnp.where(moves.sums, loop.total[0] + a, 0),
+        Op.CLOSE: jnp.where(moves.sums, inner.total + a, 0),
     }
     result = jnp.where(op <= Op.PUSH_9, op - Op.PUSH_0, 0)  # 0: a SUM that is skipped
     for case, value in cases.items():
@@ -218,12 +218,11 @@ def _shift_stack(op, stack, growth, result, moves):
         rows.append(moved)
     rows[0] = jnp.where(swaps, stack[1], jnp.where(writes, result, rows[0]))
     rows[1] = jnp.where(swaps, stack[0], rows[1])
-    return jnp.stack(rows)
+    return tuple(rows)
 
 
 def _shift_loops(old, moves, address, height, total):
-    inner = jax.tree.map(lambda rows: rows[0], old.loops)
-    opened = Loops(
+    opened = Loop(
         start=address,
         sums=moves.sums.astype(jnp.int32),
         height=height + moves.sums,
@@ -231,16 +230,17 @@ def _shift_loops(old, moves, address, height, total):
         count=old.stack[0],
         total=jnp.zeros_like(address),
     )
+    inner = old.loops[0]
     continued = dataclasses.replace(
         inner,
         index=inner.index + moves.repeats,
         total=jnp.where(moves.repeats, total, inner.total),
     )
+    pushed = (opened, *old.loops[:-1])
+    popped = (*old.loops[1:], old.loops[-1])
+    kept = (continued, *old.loops[1:])
 
-    def shift(rows, opened, continued):
-        pushed = jnp.concatenate([opened[None], rows[:-1]])
-        popped = jnp.concatenate([rows[1:], rows[-1:]])
-        kept = jnp.concatenate([continued[None], rows[1:]])
+    def shift(pushed, popped, kept):
         return jnp.where(moves.enters, pushed, jnp.where(moves.leaves, popped, kept))
 
-    return jax.tree.map(shift, old.loops, opened, continued)
+    return jax.tree.map(shift, pushed, popped, kept)

@@ -82,27 +82,26 @@ def _trace_step(program, before, after, faults):
     height, depth = int(after.height[0]), int(after.depth[0])
     causes = [name for name in faults._fields if getattr(faults, name)[0]]
     faulted = verdict == MachineVerdict.FAULT
+    if faulted:  # the registers mean nothing
+        height = depth = 0
     return TraceStep(
         address=address,
         mnemonic=assembler.mnemonic(int(program[address])),
         nesting=int(before.depth[0]),
-        # After a fault the registers mean nothing.
-        stack=() if faulted else tuple(after.stack[:height, 0][::-1].tolist()),
-        loops=()
-        if faulted
-        else tuple(_open_loop(after.loops, row) for row in reversed(range(depth))),
+        stack=tuple(int(row[0]) for row in reversed(after.stack[:height])),
+        loops=tuple(_open_loop(loop) for loop in reversed(after.loops[:depth])),
         fuel_used=int(after.fuel_used[0]),
         verdict=verdict,
         fault=causes[0].replace("_", " ") if faulted else None,
     )
 
 
-def _open_loop(loops, row):
+def _open_loop(loop):
     return OpenLoop(
-        mnemonic="sum" if loops.sums[row, 0] else "iterate",
-        index=int(loops.index[row, 0]),
-        count=int(loops.count[row, 0]),
-        total=int(loops.total[row, 0]),
+        mnemonic="sum" if loop.sums[0] else "iterate",
+        index=int(loop.index[0]),
+        count=int(loop.count[0]),
+        total=int(loop.total[0]),
     )
 
 

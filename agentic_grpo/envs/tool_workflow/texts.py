@@ -53,9 +53,9 @@ def as_route(text: Text) -> jax.Array:
 
 
 def as_part(text: Text) -> jax.Array:
-    """int32 [N, G]: the part that a text of several tokens names first; P is too many.
+    """int32 [N, G]: the part that a text of several tokens names first, from 0.
 
-    What names none is told apart by ``MAX_PARTS``.
+    MAX_PARTS, one more than there can be, if it names none.
     """
     part = text.tokens[..., 0] - vocabulary.FIRST_PART
     names_one = (text.length > 1) & (part >= 0) & (part < vocabulary.MAX_PARTS)

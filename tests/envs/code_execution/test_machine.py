@@ -202,6 +202,15 @@ def test_a_batch_that_is_not_compacted_agrees_too():
     )
 
 
+@pytest.mark.parametrize("turn", [64, 100])
+def test_a_batch_too_large_for_one_turn_agrees_too(turn, monkeypatch):
+    monkeypatch.setattr(machine, "_TURN", turn)
+    jobs = random_programs.jobs(11, 256, 24)  # in fours, or in threes with idle ones
+    np.testing.assert_array_equal(
+        columns(jax.jit(lambda *jobs: machine.run(*jobs))(*jobs)), reference(*jobs)
+    )
+
+
 def test_any_bits_have_a_defined_outcome(run):
     rng = np.random.default_rng(5)
     bits = np.iinfo(np.int32)
