@@ -79,7 +79,7 @@ class Ablation:
 
     def jobs(self, settings: Mapping[str, suites.Overrides]) -> list[Job]:
         """The runs that are compared."""
-        points = suites.points(self.config, self.suite, settings)
+        points = suites.points(self.suite, settings)
         return self._jobs(points, self.folder / "runs")
 
     def run(self, jobs: Sequence[Job]) -> list[runner.Progress]:
@@ -151,7 +151,7 @@ class Ablation:
         """{what for: its jobs}, before anything is tuned."""
         planned = {"compared": self.jobs({})}
         if self.suite.search is not None:
-            points = search.first_points(self.config, self.suite)
+            points = search.first_points(self.suite)
             planned = {"search": self._jobs(points, self.folder / "search"), **planned}
         return planned
 
@@ -174,7 +174,7 @@ class Ablation:
                 if run.is_finished or job.name in failed
             }
 
-        settings, trials = search.tune(self.config, self.suite, folder, run)
+        settings, trials = search.tune(self.suite, folder, run)
         chosen = search.describe(trials)
         workdir.write_json(
             path,

@@ -7,7 +7,6 @@ import pathlib
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from ml_collections import ConfigDict
 
 from agentic_grpo.training import metrics
 from experiments import suites
@@ -43,7 +42,6 @@ class UnfinishedError(RuntimeError):
 
 
 def tune(
-    config: ConfigDict,
     suite: Suite,
     folder: pathlib.Path,
     run: Callable[[Sequence[Point]], Mapping[str, bool]],
@@ -51,7 +49,6 @@ def tune(
     """Searches the best setting of every arm.
 
     Args:
-      config: the suite's.
       suite: with a search.
       folder: of the runs.
       run: runs points; returns {folder of a run, within ``folder``: has it failed},
@@ -73,7 +70,7 @@ def tune(
             for arm in rates
             for rate, clip in itertools.product(rates[arm], search.clips)
         ]
-        points = [point for trial in trials for point in _points(config, suite, trial)]
+        points = [point for trial in trials for point in _points(suite, trial)]
         failed = run(points)
         trials = [_scored(suite, folder, failed, trial) for trial in trials]
         chosen = {arm: best(trials, arm) for arm in rates}
@@ -89,7 +86,7 @@ def tune(
     return settings, trials
 
 
-def first_points(config: ConfigDict, suite: Suite) -> list[Point]:
+def first_points(suite: Suite) -> list[Point]:
     """What the search begins with, before any widening."""
     search = suite.search
     settings = itertools.product(
@@ -98,9 +95,7 @@ def first_points(config: ConfigDict, suite: Suite) -> list[Point]:
     return [
         point
         for arm, rate, clip in settings
-        for point in _points(
-            config, suite, Trial(arm=arm, learning_rate=rate, clip=clip)
-        )
+        for point in _points(suite, Trial(arm=arm, learning_rate=rate, clip=clip))
     ]
 
 
@@ -144,16 +139,14 @@ def widened(rates: Sequence[float], end: float) -> list[float]:
     return sorted([*rates, float(f"{further:.3g}")])
 
 
-def _points(config, suite, trial):
+def _points(suite, trial):
     search = suite.search
     setting = {LEARNING_RATE: trial.learning_rate, **search.clips[trial.clip]}
     return [
         Point(
             name=_name(cell, trial),
             overrides={
-                **suites.overrides_of(
-                    config, suite, cell, trial.arm, {trial.arm: setting}
-                ),
+                **suites.overrides_of(suite, cell, trial.arm, {trial.arm: setting}),
                 **VALIDATION,
             },
             seeds=search.seeds,

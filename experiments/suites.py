@@ -36,12 +36,10 @@ class Arm:
     Attributes:
       overrides: {field: value}.
       tuned_as: the arm of the search whose setting it takes; None: its own name.
-      copies: {field: the field whose value it takes}, after everything else.
     """
 
     overrides: Overrides
     tuned_as: str | None = None
-    copies: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -155,20 +153,17 @@ def load(name: str) -> tuple[ConfigDict, Suite, str]:
     return module.get_config(), module.SUITE, module.__doc__
 
 
-def points(
-    config: ConfigDict, suite: Suite, settings: Mapping[str, Overrides]
-) -> list[Point]:
+def points(suite: Suite, settings: Mapping[str, Overrides]) -> list[Point]:
     """The runs that are compared: one point per cell and arm, on fresh seeds.
 
     Args:
-      config: the suite's.
       suite: the suite.
       settings: {tuned arm: overrides}; an arm that is not there keeps the config's.
     """
     return [
         Point(
             name=f"{slug(cell)}/{slug(name)}",
-            overrides={**overrides_of(config, suite, cell, name, settings), **FRESH},
+            overrides={**overrides_of(suite, cell, name, settings), **FRESH},
             seeds=suite.seeds_of(cell),
         )
         for cell, name in itertools.product(suite.cells, suite.arms)
@@ -177,30 +172,15 @@ def points(
 
 
 def overrides_of(
-    config: ConfigDict,
-    suite: Suite,
-    cell: str,
-    name: str,
-    settings: Mapping[str, Overrides],
+    suite: Suite, cell: str, name: str, settings: Mapping[str, Overrides]
 ) -> dict[str, Any]:
     """What an arm changes in a cell: cell, then tuned setting, then the arm's own."""
     arm = suite.arms[name]
-    merged = {
+    return {
         **suite.cells[cell],
         **settings.get(arm.tuned_as or name, {}),
         **arm.overrides,
     }
-    for field, source in arm.copies.items():
-        merged[field] = merged.get(source, value_of(config, source))
-    return merged
-
-
-def value_of(config: ConfigDict, field: str) -> Any:
-    """The value of a dotted field."""
-    value = config
-    for part in field.split("."):
-        value = value[part]
-    return value
 
 
 def slug(name: str) -> str:

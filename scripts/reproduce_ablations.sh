@@ -41,7 +41,10 @@ if [[ -n "$quick" ]]; then
   fi
   suites=(quick)
 elif [[ ${#suites[@]} -eq 0 ]]; then
-  suites=(credit map prior divisor phase_weights staleness anchor baseline group_size stages)
+  suites=(
+    credit tool_workflow map prior divisor phase_weights staleness anchor baseline
+    group_size stages
+  )
 fi
 
 prepare_environment

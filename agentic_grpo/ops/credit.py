@@ -8,7 +8,8 @@ Every constructor takes the kinds of the stages first (``EpisodeLayout.is_estima
 ``is_skill``, bool [S]); a bad option raises a ValueError.
 """
 
-import jax.numpy as jnp
+import functools
+
 import numpy as np
 
 from agentic_grpo.ops import calibration
@@ -241,9 +242,8 @@ def calibrated(
         correction_clip=correction_clip,
     )
 
-    def worth(state):
-        if fixed_worth is not None:
-            return jnp.full_like(state.groups, fixed_worth)
-        return calibration.stage_worth(state, prior)
-
+    if fixed_worth is None:
+        worth = functools.partial(calibration.stage_worth, prior=prior)
+    else:
+        worth = np.full(is_estimate.shape, fixed_worth)
     return two_phase_rule(plan, worth, decay=decay, num_levels=num_levels)

@@ -55,7 +55,8 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
     Args:
       plan: static.
       worth: float [S], or a function from ``CreditState`` to float [S, L]; multiplies
-        the immediate advantage.
+        the immediate advantage. Rewards of a stage that is worth 0 for good are never
+        served: such a rule visits the same rows in the same order as ``outcome``.
       decay: forgetting per settled group, in (0, 1).
       num_levels: L of the state.
     """
@@ -97,12 +98,13 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
             }
         return state, diagnostics
 
+    pays = plan.rewarded if learns_worth else plan.rewarded & (np.asarray(worth) != 0.0)
     needs_sigma = plan.divisor in ("running", "stage")
     return CreditRule(
         init=lambda: calibration.init_state(num_stages, num_levels),
         apply=apply,
         update=update,
-        event_mask=np.append(plan.rewarded, plan.serves_verdict or needs_sigma),
+        event_mask=np.append(pays, plan.serves_verdict or needs_sigma),
     )
 
 

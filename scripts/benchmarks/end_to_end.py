@@ -1,9 +1,9 @@
 """Suite end_to_end: the tick in one program, from a Python loop, and a whole study run.
 
 * the whole job at a small size: what ``benchmark_peers`` compares with TRL;
-* the default experiment: ticks per second, tokens per second, FLOP utilisation;
+* the quickstart: ticks per second, episodes per second, FLOP utilisation;
 * both again, driven stage by stage from a Python loop that waits for each part;
-* the default experiment with the learner's short rows packed;
+* the quickstart with the learner's short rows packed and as they are;
 * one run of a study, 200 ticks after a shared warm start, as a user starts it.
 """
 
@@ -113,12 +113,11 @@ def _packed(config, ticks):
     """Packed against unpacked, from a random policy: its texts are long, so the gain is
     the least that there is.
     """
-    packed = config.copy_and_resolve_references()
-    packed.learner.packed_rows = PACKED_ROWS
-    calls = [
-        workloads.dispatch_of(build(each).program, num_ticks=ticks)
-        for each in (packed, config)
-    ]
+    calls = []
+    for rows in (PACKED_ROWS, 0):
+        own = config.copy_and_resolve_references()
+        own.learner.packed_rows = rows
+        calls.append(workloads.dispatch_of(build(own).program, num_ticks=ticks))
     ours, plain = take_turns(calls, repeats=REPEATS)
     speed, spread = ours.rate(ticks)
     return result(

@@ -42,6 +42,7 @@ ASKED_FOR = {
     "prior",
     "stages",
     "staleness",
+    "tool_workflow",
 }
 HOURS = 8.0
 CORES = 2
@@ -61,9 +62,9 @@ def test_every_point_of_a_suite_can_be_built(name):
     config, suite, docstring = suites.load(name)
     for line in ("--suite=" + name, "Wall time: ", "Outcome: "):
         assert line in docstring
-    points = suites.points(config, suite, {})
+    points = suites.points(suite, {})
     if suite.search:
-        points = points + search.first_points(config, suite)
+        points = points + search.first_points(suite)
     for point in points:
         json.dumps(dict(point.overrides))
         seed = {"seed": point.seeds[0]}
@@ -77,7 +78,7 @@ def test_there_are_enough_seeds_and_problems(name):
     for cell in suite.cells:
         assert len(suite.seeds_of(cell)) >= 5
     assert config.evaluation.every == 5 and config.evaluation.num_problems >= 512
-    for point in suites.points(config, suite, {}):
+    for point in suites.points(suite, {}):
         assert point.overrides["evaluation.split"] == "test"
 
 
@@ -86,7 +87,7 @@ def test_arms_share_all_but_what_they_are_about():
     cell = laboratory.TRUTHFUL
     shared = ("optimizer", "schedule", "rollout", "num_rows", "update_slots")
     for name in suite.arms:
-        overrides = suites.overrides_of(config, suite, cell, name, {})
+        overrides = suites.overrides_of(suite, cell, name, {})
         own = build.build(grid.apply(config, overrides)).program
         plain = build.build(grid.apply(config, suite.cells[cell])).program
         for field in shared[2:]:
@@ -115,38 +116,37 @@ def test_the_headline_regimes_are_as_demanded():
 
 
 def test_the_search_is_as_large_as_demanded_and_apart_from_what_is_compared():
-    config, suite, _ = suites.load("credit")
+    _, suite, _ = suites.load("credit")
     found = suite.search
     assert len(found.learning_rates) >= 4 and len(found.clips) >= 2
     assert len(found.seeds) >= 3 and found.widenings >= 1
     fresh = {seed for cell in suite.cells for seed in suite.seeds_of(cell)}
     assert not fresh & set(found.seeds)
-    for point in search.first_points(config, suite):
+    for point in search.first_points(suite):
         assert point.overrides["evaluation.split"] == "validation"
     ratios = np.diff(np.log(found.learning_rates))
     np.testing.assert_allclose(ratios, ratios[0], rtol=0.15)
 
 
 def test_the_controls_are_what_they_control_for():
-    config, suite, _ = suites.load("credit")
-    settings = {"outcome": {"algorithm.clip_low": 0.4, "algorithm.clip_high": 0.3}}
+    _, suite, _ = suites.load("credit")
+    settings = {"outcome": {"algorithm.clip_low": 0.4}}
     cell = laboratory.TRUTHFUL
-    control = suites.overrides_of(config, suite, cell, "calibrated, beta 0", settings)
-    assert control["algorithm.correction_clip_low"] == 0.4
-    assert control["algorithm.correction_clip_high"] == 0.3
+    control = suites.overrides_of(suite, cell, "calibrated, beta 0", settings)
+    assert control["algorithm.clip_low"] == 0.4
     assert control["algorithm.calibrated.fixed_worth"] == 0.0
-    twice = suites.overrides_of(config, suite, cell, "outcome, two steps", {})
-    assert twice["learner.passes"] == 2 and "outcome, two steps" in suite.tuned_arms()
-    assert "calibrated, beta 0" not in suite.tuned_arms()
+    twice = suites.overrides_of(suite, cell, "outcome, two steps", {})
+    assert twice["learner.passes"] == 2
+    assert suite.tuned_arms() == [*laboratory.RULES, "returns", "turn_mix"]
 
 
 def test_everything_fits_into_a_night_on_two_cores():
     total, keys = 0.0, {}
     for name in ASKED_FOR:
         config, suite, _ = suites.load(name)
-        points = suites.points(config, suite, {})
+        points = suites.points(suite, {})
         if suite.search:
-            points = points + search.first_points(config, suite)
+            points = points + search.first_points(suite)
         for point in points:
             own = grid.apply(config, {**point.overrides, "seed": point.seeds[0]})
             experiment = build.build(own)
@@ -161,7 +161,7 @@ def test_everything_fits_into_a_night_on_two_cores():
 
 def test_the_quick_suite_takes_a_quarter_of_an_hour(tmp_path):
     config, suite, docstring = suites.load("quick")
-    jobs = sweeping.make_jobs(config, suites.points(config, suite, {}), tmp_path)
+    jobs = sweeping.make_jobs(config, suites.points(suite, {}), tmp_path)
     assert set(suite.cells) == set(laboratory.HEADLINE)
     assert sum(job.seconds for job in jobs) / CORES < 15 * 60
     assert "signs without significance" in docstring
@@ -191,7 +191,7 @@ def test_an_arm_overrides_its_setting_which_overrides_the_cell():
         TINY, cells={"open": {"seed": 1, "num_ticks": 2}}, seeds=(10,)
     )
     settings = {"agentic": {"num_ticks": 4, "algorithm.credit": "returns"}}
-    found = suites.overrides_of(smoke.get_config(), suite, "open", "agentic", settings)
+    found = suites.overrides_of(suite, "open", "agentic", settings)
     assert found == {"seed": 1, "num_ticks": 4, "algorithm.credit": "agentic"}
 
 
@@ -229,7 +229,7 @@ def tune(tmp_path, score, suite=TINY, fails=()):
                     fake_runs.write(tmp_path / name, [0.0, score(arm, rate, clip)])
         return ended
 
-    return *search.tune(smoke.get_config(), suite, tmp_path, run), made
+    return *search.tune(suite, tmp_path, run), made
 
 
 def test_the_best_setting_of_every_arm_is_taken(tmp_path):
@@ -294,7 +294,7 @@ def test_a_setting_with_a_crash_is_never_chosen(tmp_path):
 
 def test_a_search_with_missing_runs_is_not_decided(tmp_path):
     with pytest.raises(search.UnfinishedError, match="has not ended"):
-        search.tune(smoke.get_config(), TINY, tmp_path, lambda points: {})
+        search.tune(TINY, tmp_path, lambda points: {})
 
 
 # Comparisons ------------------------------------------------------------------------
@@ -538,7 +538,7 @@ def test_a_dry_run_says_what_it_would_cost(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     found, compared = done.stdout.splitlines()
-    assert "search" in found and "168 runs x " in found
+    assert "search" in found and "144 runs x " in found
     assert "compared" in compared and "170 runs x " in compared
     assert not list(tmp_path.iterdir())
 
