@@ -1,8 +1,8 @@
 """Claim: what ``credit`` finds is not about code: the same rules on tool workflows.
 
-Six credit rules on chains of tool calls whose audit comes 16 ticks late, all or nothing;
-checks look at audited records in half of the cases, or never. Each rule with the
-setting that was tuned for it on code (``credit``): nothing is tuned here.
+Six credit rules on chains of tool calls whose audit comes 16 ticks late, all or
+nothing; checks look at audited records in half of the cases, or never. Each rule has
+the setting that was tuned for it on code (``credit``): nothing is tuned here.
 
   python -m experiments.ablate --suite=tool_workflow --parallel=2
 
