@@ -36,7 +36,7 @@ setuptools.setup(
     license_files=["LICENSE"],
     python_requires=">=3.11",
     packages=setuptools.find_packages(include=["agentic_grpo", "agentic_grpo.*"]),
-    package_data={"agentic_grpo": ["py.typed", "ops/README.md"]},
+    package_data={"agentic_grpo": ["py.typed", "*/README.md"]},
     include_package_data=False,
     zip_safe=False,
     install_requires=REQUIRED,

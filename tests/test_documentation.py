@@ -47,7 +47,7 @@ def smallest():
     wanted = dict(ranges.flatten(smoke.get_config()))
     given = dict(ranges.flatten(quickstart.get_config()))
     return [
-        f"--config.{name}={value!r}"
+        f"--config.{name}={value}"
         for name, value in wanted.items()
         if value != given[name]
     ]

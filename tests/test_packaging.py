@@ -75,7 +75,8 @@ def test_the_built_package_holds_our_code_and_nothing_else(tmp_path):
     built = tmp_path / "lib"
     files = {path.relative_to(built).as_posix() for path in built.rglob("*.*")}
     assert {name.split("/")[0] for name in files} == {"agentic_grpo"}
-    assert {"agentic_grpo/py.typed", "agentic_grpo/ops/README.md"} <= files
+    pages = {f"agentic_grpo/{room}/README.md" for room in ("envs", "models", "ops")}
+    assert {"agentic_grpo/py.typed", *pages} <= files
     ours = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "agentic_grpo").rglob("*.py")

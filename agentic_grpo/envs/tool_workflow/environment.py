@@ -108,7 +108,10 @@ class ToolWorkflow:
             pad_token=vocabulary.PAD,
             end_token=vocabulary.END,
             layout=workflow.layout(config),
-            levels=tuple(f"{links} links" for links in range(config.num_parts + 1)),
+            levels=tuple(
+                "1 link" if links == 1 else f"{links} links"
+                for links in range(config.num_parts + 1)
+            ),
             max_verdict_latency=config.verdict_latency.maximum,
             min_stages=workflow.min_stages(config.stages),
         )
