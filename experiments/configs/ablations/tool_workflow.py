@@ -19,6 +19,7 @@ RULES = (*lab.RULES, "returns", "turn_mix")
 
 def get_config():
     c = lab.get_config()
+    c.num_ticks = 200  # six stages: half as many episodes a tick as with three
     c.env.name = "tool_workflow"
     c.env.tool_workflow.verdict_latency.minimum = lab.LATENCY
     return c
