@@ -6,7 +6,7 @@ truncated weights.
 
   python -m experiments.ablate --suite=anchor --parallel=2
 
-Wall time: 17 min on two cores (planned).
+Wall time: 7 min on two cores (planned).
 Outcome: not run yet.
 """
 

@@ -6,7 +6,7 @@ is written costs 0.02. Baseline x what stopped members count as: the mean over t
 
   python -m experiments.ablate --suite=baseline --parallel=2
 
-Wall time: 19 min on two cores (planned).
+Wall time: 8 min on two cores (planned).
 Outcome: not run yet.
 """
 

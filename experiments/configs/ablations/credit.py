@@ -8,7 +8,7 @@ gradient tokens as two phases do.
 
   python -m experiments.ablate --suite=credit --parallel=2
 
-Wall time: 2 h 39 min on two cores (planned).
+Wall time: 1 h 06 min on two cores (planned).
 Outcome: not run yet.
 """
 

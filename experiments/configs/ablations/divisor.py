@@ -5,7 +5,7 @@ outcome credit; "as reported" also treats skills as estimates. The others telesc
 
   python -m experiments.ablate --suite=divisor --parallel=2
 
-Wall time: 25 min on two cores (planned).
+Wall time: 11 min on two cores (planned).
 Outcome: not run yet.
 """
 

@@ -4,7 +4,7 @@ Groups of 4, 8 and 16, with 64 episodes writing a stage per tick in each.
 
   python -m experiments.ablate --suite=group_size --parallel=2
 
-Wall time: 15 min on two cores (planned).
+Wall time: 6 min on two cores (planned).
 Outcome: not run yet.
 """
 

@@ -5,7 +5,7 @@ The map: share of hidden-like visible tests x ticks to the verdict. Settings as 
 
   python -m experiments.ablate --suite=map --parallel=2
 
-Wall time: 1 h 23 min on two cores (planned).
+Wall time: 37 min on two cores (planned).
 Outcome: not run yet.
 """
 

@@ -5,7 +5,7 @@ outcome credit.
 
   python -m experiments.ablate --suite=phase_weights --parallel=2
 
-Wall time: 20 min on two cores (planned).
+Wall time: 9 min on two cores (planned).
 Outcome: not run yet.
 """
 

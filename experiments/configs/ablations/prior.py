@@ -5,7 +5,7 @@ have one each.
 
   python -m experiments.ablate --suite=prior --parallel=2
 
-Wall time: 25 min on two cores (planned).
+Wall time: 11 min on two cores (planned).
 Outcome: not run yet.
 """
 

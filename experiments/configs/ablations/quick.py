@@ -5,7 +5,7 @@ minutes that the machinery works and points the way of ``credit``.
 
   python -m experiments.ablate --suite=quick --parallel=2
 
-Wall time: 9 min on two cores (planned).
+Wall time: 5 min on two cores (planned).
 Outcome: not run yet.
 """
 

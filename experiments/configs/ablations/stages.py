@@ -7,7 +7,7 @@ without code there is nothing to debug.
 
   python -m experiments.ablate --suite=stages --parallel=2
 
-Wall time: 25 min on two cores (planned).
+Wall time: 9 min on two cores (planned).
 Outcome: not run yet.
 """
 

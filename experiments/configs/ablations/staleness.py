@@ -6,7 +6,7 @@ other latencies the same, to see it grow.
 
   python -m experiments.ablate --suite=staleness --parallel=2
 
-Wall time: 32 min on two cores (planned).
+Wall time: 14 min on two cores (planned).
 Outcome: not run yet.
 """
 

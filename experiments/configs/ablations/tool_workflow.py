@@ -6,7 +6,7 @@ the setting that was tuned for it on code (``credit``): nothing is tuned here.
 
   python -m experiments.ablate --suite=tool_workflow --parallel=2
 
-Wall time: 25 min on two cores (planned).
+Wall time: 17 min on two cores (planned).
 Outcome: not run yet.
 """
 
