@@ -13,8 +13,8 @@ from experiments.build import Experiment
 START_SECONDS = 9.0
 #: A program that is not in the compile cache yet.
 COMPILE_SECONDS = 22.0
-#: A token column of an episode, per parameter of the layers: of one that is played, of a
-#: row that is learnt from, of the warm start.
+#: A token column of an episode, per parameter of the layers: of one that is played, of
+#: a row that is learnt from, of the warm start.
 PLAY_SECONDS = 7.5e-11
 LEARN_SECONDS = 6.5e-11
 WARM_START_SECONDS = 7e-11
