@@ -23,9 +23,9 @@ from scripts.figures.style import STYLE, label_ends, look_of
 SPENT_LABELS = {
     TICKS: "ticks",
     EPISODES: "thousand episodes",
-    TOKENS: "million gradient tokens",
+    TOKENS: "thousand gradient tokens",
 }
-UNITS = {TICKS: 1.0, EPISODES: 1e3, TOKENS: 1e6}
+UNITS = {TICKS: 1.0, EPISODES: 1e3, TOKENS: 1e3}
 
 #: What effects are drawn in: metric -> (title, what no effect is).
 EFFECTS = {
