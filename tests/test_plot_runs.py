@@ -138,7 +138,8 @@ def test_a_suite_becomes_a_page_a_table_and_pictures(suite, tmp_path):
         rows = list(csv.DictReader(file))
     assert len(rows) == 24 and rows[0]["ticks_to_80"] == "10"
     pictures = sorted(path.name for path in output.glob("*.png"))
-    assert len(pictures) == 4 + 2 and {"effects.png", "map.png"} <= set(pictures)
+    assert len(pictures) == 4 + 3
+    assert {"curves.png", "effects.png", "map.png"} <= set(pictures)
     assert all((output / name).read_bytes().startswith(PNG) for name in pictures)
     assert (output / "settings.json").exists()
 

@@ -27,6 +27,9 @@ SPENT_LABELS = {
 }
 UNITS = {TICKS: 1.0, EPISODES: 1e3, TOKENS: 1e3}
 
+#: As many cells side by side as can still be read.
+MOST_PANELS = 4
+
 #: What effects are drawn in: metric -> (title, what no effect is).
 EFFECTS = {
     "ticks_to_80": ("Ticks to 80%, as a ratio", 1.0),
@@ -44,11 +47,41 @@ def draw(
             for cell in suite.manifest["cells"]
             if any(result.cell == cell for result in suite.results)
         }
+        if len(suite.manifest["cells"]) <= MOST_PANELS:
+            figures["curves"] = draw_cells(suite)
         if comparisons:
             figures["effects"] = draw_effects(suite, comparisons)
         if comparisons and suite.manifest["rows"]:
             figures["map"] = draw_map(suite, comparisons)
     return figures
+
+
+def draw_cells(suite: SuiteResults) -> plt.Figure:
+    """Solve rate against ticks, a panel per cell, with the arms that are in all."""
+    manifest = suite.manifest
+    cells = [c for c in manifest["cells"] if any(r.cell == c for r in suite.results)]
+    figure, panels = plt.subplots(
+        1,
+        len(cells),
+        figsize=(0.5 + 3.7 * len(cells), 3.4),
+        sharey=True,
+        squeeze=False,
+        layout="constrained",
+    )
+    for panel, cell in zip(panels[0], cells, strict=True):
+        ends = []
+        for index, arm in enumerate(manifest["arms"]):
+            if all(suite.of(each, arm) for each in cells):
+                curves = [result.curve for result in suite.of(cell, arm).values()]
+                mean = _draw_arm([panel], [TICKS], curves, look_of(index))
+                ends.append((arm, float(mean[-1]), look_of(index)["color"]))
+        panel.axhline(0.8, color="0.6", linewidth=0.8, linestyle=":")
+        panel.set(title=cell, xlabel=SPENT_LABELS[TICKS], ylim=(-0.02, 1.02))
+        panel.set_xlim(left=0)
+        label_ends(panel, ends, gap=0.065)
+    panels[0, 0].set_ylabel("solve rate on held-out problems")
+    _say_what_bands_are(figure, {len(suite.of(r.cell, r.arm)) for r in suite.results})
+    return figure
 
 
 def draw_curves(suite: SuiteResults, cell: str) -> plt.Figure:
@@ -62,21 +95,8 @@ def draw_curves(suite: SuiteResults, cell: str) -> plt.Figure:
         if not results:
             continue
         counts.add(len(results))
-        look = look_of(index)
-        length = min(len(result.curve.ticks) for result in results)
-        rates = np.array([result.curve.solve_rate[:length] for result in results])
-        mean, low, high = mean_and_band(rates)
-        ends.append((arm, float(mean[-1]), look["color"]))
-        for panel, spent in zip(panels, SPENT, strict=True):
-            across = np.mean(
-                [getattr(result.curve, spent)[:length] for result in results], axis=0
-            )
-            across = across / UNITS[spent]
-            panel.plot(across, mean, **look)
-            if len(results) > 1:
-                panel.fill_between(
-                    across, low, high, color=look["color"], alpha=0.15, linewidth=0
-                )
+        mean = _draw_arm(panels, SPENT, [r.curve for r in results], look_of(index))
+        ends.append((arm, float(mean[-1]), look_of(index)["color"]))
     for panel, spent in zip(panels, SPENT, strict=True):
         panel.axhline(0.8, color="0.6", linewidth=0.8, linestyle=":")
         panel.set(xlabel=SPENT_LABELS[spent], ylim=(-0.02, 1.02))
@@ -84,13 +104,34 @@ def draw_curves(suite: SuiteResults, cell: str) -> plt.Figure:
     panels[0].set_ylabel("solve rate on held-out problems")
     label_ends(panels[-1], ends, gap=0.065)
     figure.suptitle(f"{suite.manifest['name']}: {cell}", x=0.01, ha="left", fontsize=10)
+    _say_what_bands_are(figure, counts)
+    return figure
+
+
+def _draw_arm(panels, spents, curves, look):
+    """The mean of some seeds with its band, a panel for each kind of cost; the mean."""
+    length = min(len(curve.ticks) for curve in curves)
+    mean, low, high = mean_and_band(
+        np.array([curve.solve_rate[:length] for curve in curves])
+    )
+    for panel, spent in zip(panels, spents, strict=True):
+        costs = [getattr(curve, spent)[:length] for curve in curves]
+        across = np.mean(costs, axis=0) / UNITS[spent]
+        panel.plot(across, mean, **look)
+        if len(curves) > 1:
+            panel.fill_between(
+                across, low, high, color=look["color"], alpha=0.15, linewidth=0
+            )
+    return mean
+
+
+def _say_what_bands_are(figure, counts):
     seeds = "/".join(str(count) for count in sorted(counts))
     figure.supxlabel(
         f"mean over {seeds} seeds; band: 95% t interval of the mean (two seeds: range)",
         fontsize=7,
         color="0.35",
     )
-    return figure
 
 
 def draw_effects(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.Figure:
