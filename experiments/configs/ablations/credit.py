@@ -10,9 +10,9 @@ gradient tokens as two phases do.
 
 Wall time: 1 h 12 min on two cores: search 43 min (beside other work), the rest 29 min.
 Outcome: `calibrated` stands in all three regimes and is ahead in two: 80% in 0.62
-[0.56, 0.70] of the ticks of outcome credit where rewards are partly truthful (quicker, but
-not twice as quick: claim 1a fails), and ends 0.055 [0.025, 0.085] higher there, 0.086
-[0.047, 0.125] in blind, 0.037 [-0.011, 0.086] in deceptive. `agentic` is level where
+[0.56, 0.70] of the ticks of outcome credit where rewards are partly truthful (not in
+half: claim 1a fails), and ends 0.055 [0.025, 0.085] higher there, 0.086 [0.047, 0.125]
+in blind, 0.037 [-0.011, 0.086] in deceptive. `agentic` is level where
 rewards are partly truthful and loses 0.25 in blind, 0.78 in deceptive.
 """
 
