@@ -7,7 +7,7 @@ have one each.
 
 Wall time: 9 min on two cores, beside other work.
 Outcome: no trade: a prior above 0 starts earlier, but comes to 80% later (1.4 to 1.7
-times the ticks) where rewards are partly truthful, and in blind it ends 0.1 to 0.26 lower
+times the ticks) where rewards are partly truthful, and in blind ends 0.1 to 0.26 lower
 (5 seeds; no difference is significant after Holm). By level or not is all the same.
 """
 
