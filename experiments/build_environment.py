@@ -22,10 +22,8 @@ def code_execution_fields() -> dict:
     whose ``maximum`` is None are constant, and ``fidelity_of_family`` (pairs) replaces
     ``visible_fidelity`` where it is not empty.
     """
-    fields = dataclasses.asdict(code_execution.CodeExecutionConfig())
-    for name in ("stage_latency", "verdict_latency"):
-        fields[name]["maximum"] = config_dict.placeholder(int)
-    return fields | {"fidelity_of_family": ()}
+    defaults = code_execution.CodeExecutionConfig()
+    return _fields(defaults) | {"fidelity_of_family": ()}
 
 
 def _code_execution(env, agent):
@@ -61,9 +59,13 @@ def _code_execution(env, agent):
 
 def tool_workflow_fields() -> dict:
     """The fields of ``env.tool_workflow``; as above, a None maximum is a constant."""
-    fields = dataclasses.asdict(tool_workflow.ToolWorkflowConfig())
+    return _fields(tool_workflow.ToolWorkflowConfig())
+
+
+def _fields(defaults):
+    fields = dataclasses.asdict(defaults)
     for name in ("stage_latency", "verdict_latency"):
-        fields[name]["maximum"] = config_dict.placeholder(int)
+        fields[name]["maximum"] = config_dict.placeholder(int)  # an int, or None
     return fields
 
 

@@ -16,7 +16,7 @@ from agentic_grpo import episodes, learner, records, rollout, snapshots
 from agentic_grpo.models.base import Policy
 from agentic_grpo.ops import credit as credit_ops
 from agentic_grpo.records import CORRECTION, IMMEDIATE
-from agentic_grpo.training import tick_metrics
+from agentic_grpo.training import serving, tick_metrics
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -194,7 +194,9 @@ def _tick(program, state, axis_name):
         key=state.key,
         first_block=first_block,
     )
-    table, slots, ready, table_metrics = _select(program, table, state.tick, step)
+    table, slots, ready, table_metrics = serving.select(
+        program, table, state.tick, step
+    )
     rows = rollout.merge(jax.vmap(snapshots.read)(table, slots))
     events = snapshots.stage_events(
         rows, rollout.merge(ready), learner_step=step, max_age=program.max_age
@@ -203,7 +205,7 @@ def _tick(program, state, axis_name):
     credit_state, credit_metrics = program.credit_rule.update(
         state.credit, events, axis_name=axis_name
     )
-    batch = _batch(program, rows, credit)
+    batch = serving.batch_of(program, rows, credit)
     new_learner, learner_metrics = learner.take_steps(
         program.passes,
         state.learner,
@@ -217,7 +219,7 @@ def _tick(program, state, axis_name):
     )
     if program.anchor_after_immediate:
         table = _move_anchor(program, table, slots, rows, batch, new_learner.params)
-    table = _settle(program, table, slots, ready, credit)
+    table = serving.settle(program, table, slots, ready, credit)
     local = (
         metrics
         | table_metrics
@@ -236,48 +238,6 @@ def _tick(program, state, axis_name):
     return state, _sum(local, axis_name) | credit_metrics | learner_metrics, batch
 
 
-def _select(program, table, tick, step):
-    """Expires what is too old, then picks the rows to serve in every block."""
-    event_mask = program.credit_rule.event_mask
-
-    def of_block(table):
-        table, expired = snapshots.expire(
-            table, event_mask, tick=tick, learner_step=step, max_age=program.max_age
-        )
-        slots, ready, waiting = snapshots.select(
-            table, event_mask, tick=tick, num_slots=program.update_slots
-        )
-        return table, slots, ready, expired, waiting
-
-    table, slots, ready, expired, waiting = jax.vmap(of_block)(table)
-    pending = jax.vmap(lambda t: snapshots.pending(t, event_mask))(table)
-    metrics = {
-        "events/expired_stage_rewards": jnp.sum(expired[..., :-1], dtype=jnp.int32),
-        "events/expired_verdicts": jnp.sum(expired[..., -1], dtype=jnp.int32),
-        "events/pending": jnp.sum(pending, dtype=jnp.int32),
-        "events/stage_rewards_served": jnp.sum(ready[..., :-1], dtype=jnp.int32),
-        "events/verdicts_served": jnp.sum(ready[..., -1], dtype=jnp.int32),
-        "events/rows_waiting": jnp.sum(waiting, dtype=jnp.int32),
-        "rows_occupied": jnp.sum(table.occupied, dtype=jnp.int32),
-    }
-    return table, slots, ready, metrics
-
-
-def _batch(program, rows, credit):
-    """The learner's rows: one episode each, with the credit written on its tokens."""
-    segments = program.environment.spec.layout.segment_of_column
-    token_credit = credit_ops.write_on_tokens(
-        credit, segments, rows.action_mask, exclude_silent=program.exclude_silent
-    )
-    return learner.Batch(
-        tokens=rollout.merge(rows.tokens),
-        token_mask=rollout.merge(rows.token_mask),
-        anchor_log_probs=rollout.merge(rows.anchor_log_probs),
-        behaviour_log_probs=rollout.merge(rows.log_probs),
-        credit=jax.tree.map(lambda x: x.reshape(2, -1, x.shape[-1]), token_credit),
-    )
-
-
 def _move_anchor(program, table, slots, rows, batch, params):
     """Re-scores what was just paid at once: its correction is measured from here."""
     log_probs, _ = program.policy.score(
@@ -292,24 +252,6 @@ def _move_anchor(program, table, slots, rows, batch, params):
 
     moved = jax.vmap(of_block)(table.anchor_log_probs, slots, anchor)
     return dataclasses.replace(table, anchor_log_probs=moved)
-
-
-def _settle(program, table, slots, ready, credit):
-    """Notes what was spent; frees the rows whose last event this was."""
-
-    def of_block(table, slots, ready, spent, paid, divisor):
-        return snapshots.settle(
-            table,
-            slots,
-            ready,
-            program.credit_rule.event_mask,
-            spent=spent,
-            paid=paid,
-            divisor=divisor,
-        )
-
-    noted = rollout.unmerge((credit.spent, credit.paid, credit.divisor), slots.shape[0])
-    return jax.vmap(of_block)(table, slots, ready, *noted)
 
 
 def _sum(tree, axis_name):

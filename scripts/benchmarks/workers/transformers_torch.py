@@ -5,30 +5,10 @@ The step scores the completion with ``logits_to_keep`` and TRL's
 ``generate`` with the scores kept, from which the log-probs of the tokens are taken.
 """
 
+import llama_torch
 import torch
 import turns
-from transformers import LlamaConfig, LlamaForCausalLM
 from trl.trainer.utils import selective_log_softmax
-
-
-def build(decoder, vocabulary):
-    torch.manual_seed(0)
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=vocabulary,
-            hidden_size=decoder["hidden_size"],
-            num_hidden_layers=decoder["num_layers"],
-            num_attention_heads=decoder["num_heads"],
-            num_key_value_heads=decoder["num_kv_heads"],
-            head_dim=decoder["head_size"],
-            intermediate_size=decoder["mlp_size"],
-            tie_word_embeddings=True,
-            attn_implementation="sdpa",
-            bos_token_id=None,
-            eos_token_id=None,
-            pad_token_id=0,
-        )
-    )
 
 
 def learner(model, sizes, vocabulary):
@@ -84,7 +64,7 @@ def main():
     options = turns.settings()
     sizes, vocabulary = options["sizes"], options["vocabulary"]
     torch.set_num_threads(options["threads"])
-    model = build(dict(sizes["decoder"]), vocabulary)
+    model = llama_torch.build(dict(sizes["decoder"]), vocabulary)
     make = {"learner": learner, "decoding": decoding}[options["work"]]
     turns.serve(make(model, sizes, vocabulary))
 

@@ -7,18 +7,14 @@ token ends a text, so every completion has its full length.
 import pathlib
 import tempfile
 
+import llama_torch
 import torch
 import turns
 from datasets import Dataset
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import WhitespaceSplit
-from transformers import (
-    LlamaConfig,
-    LlamaForCausalLM,
-    PreTrainedTokenizerFast,
-    TrainerCallback,
-)
+from transformers import PreTrainedTokenizerFast, TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 
 PROMPT, NEW_TOKENS, VOCABULARY = 8, 20, 64
@@ -52,27 +48,6 @@ def tokenizer():
     )
 
 
-def model_of(decoder):
-    torch.manual_seed(0)
-    model = LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=VOCABULARY,
-            hidden_size=decoder["hidden_size"],
-            num_hidden_layers=decoder["num_layers"],
-            num_attention_heads=decoder["num_heads"],
-            num_key_value_heads=decoder["num_kv_heads"],
-            head_dim=decoder["head_size"],
-            intermediate_size=decoder["mlp_size"],
-            tie_word_embeddings=True,
-            attn_implementation="sdpa",
-            pad_token_id=0,
-            bos_token_id=None,
-            eos_token_id=None,
-        )
-    )
-    return model
-
-
 def main():
     options = turns.settings()
     sizes = options["sizes"]
@@ -84,7 +59,7 @@ def main():
     ]
     with tempfile.TemporaryDirectory() as folder:
         trainer = GRPOTrainer(
-            model=model_of(dict(sizes["small_decoder"])),
+            model=llama_torch.build(dict(sizes["small_decoder"]), VOCABULARY),
             reward_funcs=share_of_even,
             args=GRPOConfig(
                 output_dir=str(pathlib.Path(folder)),

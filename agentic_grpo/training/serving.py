@@ -1,0 +1,75 @@
+"""What a tick serves: which rows, what the learner gets of them, what is noted.
+
+All three work on every block of the table at once: slots are [B, U], rows and their
+credit [B * U, ...].
+"""
+
+import jax
+import jax.numpy as jnp
+
+from agentic_grpo import learner, rollout, snapshots
+from agentic_grpo.ops import credit as credit_ops
+
+
+def select(program, table, tick, step):
+    """Expires what is too old, then picks the rows to serve in every block.
+
+    Returns:
+      (table, slots int32 [B, U], ready bool [B, U, S + 1], metrics).
+    """
+    event_mask = program.credit_rule.event_mask
+
+    def of_block(table):
+        table, expired = snapshots.expire(
+            table, event_mask, tick=tick, learner_step=step, max_age=program.max_age
+        )
+        slots, ready, waiting = snapshots.select(
+            table, event_mask, tick=tick, num_slots=program.update_slots
+        )
+        return table, slots, ready, expired, waiting
+
+    table, slots, ready, expired, waiting = jax.vmap(of_block)(table)
+    pending = jax.vmap(lambda t: snapshots.pending(t, event_mask))(table)
+    metrics = {
+        "events/expired_stage_rewards": jnp.sum(expired[..., :-1], dtype=jnp.int32),
+        "events/expired_verdicts": jnp.sum(expired[..., -1], dtype=jnp.int32),
+        "events/pending": jnp.sum(pending, dtype=jnp.int32),
+        "events/stage_rewards_served": jnp.sum(ready[..., :-1], dtype=jnp.int32),
+        "events/verdicts_served": jnp.sum(ready[..., -1], dtype=jnp.int32),
+        "events/rows_waiting": jnp.sum(waiting, dtype=jnp.int32),
+        "rows_occupied": jnp.sum(table.occupied, dtype=jnp.int32),
+    }
+    return table, slots, ready, metrics
+
+
+def batch_of(program, rows, credit):
+    """The learner's rows: one episode each, with the credit written on its tokens."""
+    segments = program.environment.spec.layout.segment_of_column
+    token_credit = credit_ops.write_on_tokens(
+        credit, segments, rows.action_mask, exclude_silent=program.exclude_silent
+    )
+    return learner.Batch(
+        tokens=rollout.merge(rows.tokens),
+        token_mask=rollout.merge(rows.token_mask),
+        anchor_log_probs=rollout.merge(rows.anchor_log_probs),
+        behaviour_log_probs=rollout.merge(rows.log_probs),
+        credit=jax.tree.map(lambda x: x.reshape(2, -1, x.shape[-1]), token_credit),
+    )
+
+
+def settle(program, table, slots, ready, credit):
+    """Notes what was spent; frees the rows whose last event this was."""
+
+    def of_block(table, slots, ready, spent, paid, divisor):
+        return snapshots.settle(
+            table,
+            slots,
+            ready,
+            program.credit_rule.event_mask,
+            spent=spent,
+            paid=paid,
+            divisor=divisor,
+        )
+
+    noted = rollout.unmerge((credit.spent, credit.paid, credit.divisor), slots.shape[0])
+    return jax.vmap(of_block)(table, slots, ready, *noted)
