@@ -60,8 +60,9 @@ class Display:
             return
         for one in progress:
             old = self._states.get(one.job.name, State.WAITING)
-            if one.state is not old:
-                self._states[one.job.name] = one.state
+            self._states[one.job.name] = one.state
+            was_done_before = one.state is State.DONE and one.seconds is None
+            if one.state is not old and not was_done_before:
                 print(
                     f"[{headline(progress, left)}] {one.job.name}: {describe(one)}",
                     file=self._stream,

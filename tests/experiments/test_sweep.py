@@ -363,6 +363,16 @@ def test_a_pipe_gets_a_line_per_change(jobs):
     assert any("c: failed, 10 s, exit status 3" in line for line in lines)
 
 
+def test_a_pipe_hears_nothing_of_runs_that_were_finished_before(jobs):
+    fake_runs.write(jobs[0].runs[0].folder, [0.1], config=jobs[0].runs[0].config)
+    stream = io.StringIO()
+    with sweep_display.Display(2, stream=stream, clock=Clock()) as display:
+        execute(jobs, show=display)
+    lines = stream.getvalue().splitlines()
+    assert len(lines) == 10 and not any(" a: " in line for line in lines)
+    assert lines[0].startswith("[1 of 6 done, 2 running")
+
+
 def test_a_terminal_gets_a_table(jobs):
     progress = [runner.Progress(job) for job in jobs]
     fake_runs.write(jobs[0].runs[0].folder, [0.1, 0.5])

@@ -63,7 +63,7 @@ SUITE = Suite(
     search=Search(
         cells=(lab.TRUTHFUL,),
         learning_rates=(1.5e-4, 5e-4, 1.5e-3, 5e-3),
-        clips={"clip=0.2": _clip(0.2), "clip=0.4": _clip(0.4)},
+        clips={f"clip={value}": _clip(value) for value in (0.2, 0.4, 0.8)},
         seeds=(0, 1, 2),
     ),
     claims=(
