@@ -26,14 +26,14 @@ class Trial:
 
     Attributes:
       arm: which.
-      learning_rate, clip: the setting; ``clip`` names one of ``Search.clips``.
+      learning_rate, clip: the setting.
       score: mean solve rate over learning curves, seeds and cells; -inf if a run
         failed.
     """
 
     arm: str
     learning_rate: float
-    clip: str
+    clip: float
     score: float = math.nan
 
 
@@ -55,32 +55,33 @@ def tune(
         for every run that has ended.
 
     Returns:
-      ({arm: overrides}, every trial). The best of an arm may still lie at an end of its
-      learning rates after all widenings; ``is_inside`` tells.
+      ({arm: overrides}, every trial). The best of an arm may still lie at an end after
+      all widenings; ``is_inside`` tells.
 
     Raises:
       UnfinishedError: not all runs have ended.
       ValueError: no setting of an arm works.
     """
     search = suite.search
-    rates = {arm: list(search.learning_rates) for arm in suite.tuned_arms()}
+    grid = list(itertools.product(search.learning_rates, search.clips))
+    tried = {arm: list(grid) for arm in suite.tuned_arms()}
     for widening in range(search.widenings + 1):
         trials = [
             Trial(arm=arm, learning_rate=rate, clip=clip)
-            for arm in rates
-            for rate, clip in itertools.product(rates[arm], search.clips)
+            for arm, settings in tried.items()
+            for rate, clip in settings
         ]
         points = [point for trial in trials for point in _points(suite, trial)]
         failed = run(points)
         trials = [_scored(suite, folder, failed, trial) for trial in trials]
-        chosen = {arm: best(trials, arm) for arm in rates}
-        at_end = [arm for arm in rates if not is_inside(trials, chosen[arm])]
-        if not at_end or widening == search.widenings:
+        chosen = {arm: best(trials, arm) for arm in tried}
+        further = {arm: widened(trials, chosen[arm]) for arm in tried}
+        if not any(further.values()) or widening == search.widenings:
             break
-        for arm in at_end:
-            rates[arm] = widened(rates[arm], chosen[arm].learning_rate)
+        for arm, settings in further.items():
+            tried[arm] += settings
     settings = {
-        arm: {LEARNING_RATE: trial.learning_rate, **search.clips[trial.clip]}
+        arm: {LEARNING_RATE: trial.learning_rate, **search.clip(trial.clip)}
         for arm, trial in chosen.items()
     }
     return settings, trials
@@ -127,21 +128,35 @@ def best(trials: Sequence[Trial], arm: str) -> Trial:
 
 
 def is_inside(trials: Sequence[Trial], chosen: Trial) -> bool:
-    """Whether both neighbours of a learning rate were tried and were worse."""
-    rates = [trial.learning_rate for trial in trials if trial.arm == chosen.arm]
-    return min(rates) < chosen.learning_rate < max(rates)
+    """Whether smaller and larger values were tried on both axes."""
+    return not widened(trials, chosen)
 
 
-def widened(rates: Sequence[float], end: float) -> list[float]:
-    """The rates, continued in their ratio beyond the end that was best."""
-    ratio = rates[1] / rates[0]
-    further = end / ratio if end == rates[0] else end * ratio
-    return sorted([*rates, float(f"{further:.3g}")])
+def widened(trials: Sequence[Trial], chosen: Trial) -> list[tuple[float, float]]:
+    """Settings that continue an axis from a best trial that lies at its end.
+
+    Returns:
+      (learning rate, clip) pairs, none where the trial lies inside.
+    """
+    own = [trial for trial in trials if trial.arm == chosen.arm]
+    rate = _beyond({trial.learning_rate for trial in own}, chosen.learning_rate)
+    clip = _beyond({trial.clip for trial in own}, chosen.clip)
+    further = [(rate, chosen.clip), (chosen.learning_rate, clip)]
+    return [setting for setting in further if None not in setting]
+
+
+def _beyond(values, chosen):
+    """The next value in their ratio beyond the end that was chosen, or None."""
+    first, second, *_ = ascending = sorted(values)
+    ratio = second / first
+    if first < chosen < ascending[-1]:
+        return None
+    return float(f"{chosen / ratio if chosen == first else chosen * ratio:.3g}")
 
 
 def _points(suite, trial):
     search = suite.search
-    setting = {LEARNING_RATE: trial.learning_rate, **search.clips[trial.clip]}
+    setting = {LEARNING_RATE: trial.learning_rate, **search.clip(trial.clip)}
     return [
         Point(
             name=_name(cell, trial),
@@ -156,7 +171,7 @@ def _points(suite, trial):
 
 
 def _name(cell, trial):
-    setting = f"learning_rate={trial.learning_rate:g}__{trial.clip}"
+    setting = f"learning_rate={trial.learning_rate:g}__clip={trial.clip:g}"
     return f"{suites.slug(cell)}/{suites.slug(trial.arm)}/{setting}"
 
 

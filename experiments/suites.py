@@ -9,7 +9,7 @@ import dataclasses
 import importlib
 import itertools
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -48,22 +48,29 @@ class Search:
 
     The setting with the highest solve rate, averaged over the learning curve, over the
     seeds and over the cells, is taken: it rewards both speed and level. If it lies at
-    an end of ``learning_rates`` they are continued on that side, up to ``widenings``
-    times.
+    an end of the learning rates or of the clips, these are continued from it in their
+    ratio, the other value held, up to ``widenings`` times.
 
     Attributes:
       cells: where; one setting has to serve them all.
       learning_rates: ascending, in equal ratios.
-      clips: {name: overrides}.
+      clips: ascending, in equal ratios.
+      clip: (value) -> overrides.
       seeds: of their own, never used again.
-      widenings: at most so many further learning rates per arm.
+      widenings: at most so many further values per arm and axis.
     """
 
     cells: tuple[str, ...]
     learning_rates: tuple[float, ...]
-    clips: Mapping[str, Overrides]
+    clips: tuple[float, ...]
+    clip: Callable[[float], Overrides]
     seeds: tuple[int, ...]
     widenings: int = 3
+
+    def __post_init__(self):
+        for name in ("learning_rates", "clips"):
+            values = getattr(self, name)
+            require(len(values) > 1, name, values, "at least two, to have a direction")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -180,7 +180,11 @@ TINY = Suite(
     search=Search(
         cells=("open",),
         learning_rates=(1e-4, 1e-3),
-        clips={"tight": {"algorithm.clip_low": 0.1}, "wide": {}},
+        clips=(0.1, 0.2, 0.4),
+        clip=lambda value: {
+            "algorithm.clip_low": value,
+            "algorithm.correction_clip_low": value,
+        },
         seeds=(0, 1),
     ),
 )
@@ -220,7 +224,7 @@ def tune(tmp_path, score, suite=TINY, fails=()):
         for point in points:
             setting = {**point.overrides}
             arm, rate = setting["algorithm.credit"], setting["learner.learning_rate"]
-            clip = "tight" if setting.get("algorithm.clip_low") == 0.1 else "wide"
+            clip = setting["algorithm.clip_low"]
             for seed in point.seeds:
                 name = f"{point.name}/seed={seed}"
                 ended[name] = (arm, rate, clip, seed) in fails
@@ -239,24 +243,29 @@ def test_the_best_setting_of_every_arm_is_taken(tmp_path):
     )
 
     def score(arm, rate, clip):
-        return 0.9 if (rate == 1e-3 and clip == "tight") else 0.5
+        return 0.9 if (rate == 1e-3 and clip == 0.2) else 0.5
 
     settings, trials, made = tune(tmp_path, score, suite)
     for arm in ("outcome", "agentic"):
         assert settings[arm] == {
             "learner.learning_rate": 1e-3,
-            "algorithm.clip_low": 0.1,
+            "algorithm.clip_low": 0.2,
+            "algorithm.correction_clip_low": 0.2,
         }
-    assert len(trials) == 2 * 3 * 2 and len(made) == 2 * len(trials)
+    assert len(trials) == 2 * 3 * 3 and len(made) == 2 * len(trials)
     chosen = search.describe(trials)["agentic"]
-    assert chosen["inside"] and chosen["settings_tried"] == 6
+    assert chosen["inside"] and chosen["settings_tried"] == 9
     assert chosen["score"] == pytest.approx(0.45)  # of 0.0 and 0.9: the whole curve
+
+
+def distance(value, best):
+    return 0.1 * abs(math.log10(value / best))
 
 
 def test_a_best_rate_at_the_end_widens_the_grid_of_that_arm(tmp_path):
     def score(arm, rate, clip):
         best = 1e-2 if arm == "agentic" else 3e-4
-        return 0.9 - 0.1 * abs(math.log10(rate / best))
+        return 0.9 - distance(rate, best) - distance(clip, 0.2)
 
     settings, trials, _ = tune(tmp_path, score)
     rates = {
@@ -267,13 +276,38 @@ def test_a_best_rate_at_the_end_widens_the_grid_of_that_arm(tmp_path):
     assert settings["agentic"]["learner.learning_rate"] == pytest.approx(1e-2)
     np.testing.assert_allclose(rates["outcome"], [1e-5, 1e-4, 1e-3])
     assert all(found["inside"] for found in search.describe(trials).values())
+    # Further rates are tried with the best clip alone.
+    assert {t.clip for t in trials if t.learning_rate == 1e-1} == {0.2}
+
+
+def test_a_best_clip_at_the_end_widens_the_clips_at_its_rate(tmp_path):
+    def score(arm, rate, clip):
+        return 0.9 - distance(rate, 1e-3) - distance(clip, 0.8)
+
+    suite = dataclasses.replace(
+        TINY,
+        search=dataclasses.replace(TINY.search, learning_rates=(1e-4, 1e-3, 1e-2)),
+    )
+    settings, trials, _ = tune(tmp_path, score, suite)
+    assert settings["agentic"]["algorithm.clip_low"] == 0.8
+    wide = {(t.learning_rate, t.clip) for t in trials if t.clip > 0.4}
+    assert wide == {(1e-3, 0.8), (1e-3, 1.6)}
+    assert search.describe(trials)["agentic"]["inside"]
 
 
 def test_a_grid_is_not_widened_for_ever_and_says_so(tmp_path):
-    _, trials, _ = tune(tmp_path, lambda arm, rate, clip: min(0.01 / rate, 1.0))
+    def score(arm, rate, clip):
+        return 0.9 - distance(rate, 1e-9) - distance(clip, 0.2)
+
+    _, trials, _ = tune(tmp_path, score)
     found = search.describe(trials)["outcome"]
     assert not found["inside"]
-    assert found["settings_tried"] == 2 * (2 + TINY.search.widenings)
+    assert found["settings_tried"] == 2 * 3 + TINY.search.widenings
+
+
+def test_a_search_needs_two_values_to_have_a_direction():
+    with pytest.raises(ValueError, match="at least two"):
+        dataclasses.replace(TINY.search, clips=(0.2,))
 
 
 def test_a_setting_with_a_crash_is_never_chosen(tmp_path):
@@ -281,14 +315,14 @@ def test_a_setting_with_a_crash_is_never_chosen(tmp_path):
         TINY,
         search=dataclasses.replace(TINY.search, learning_rates=(1e-4, 1e-3, 1e-2)),
     )
-    fails = [("agentic", 1e-3, "wide", 1)]
+    fails = [("agentic", 1e-3, 0.2, 1)]
 
     def score(arm, rate, clip):
-        return (0.9 if clip == "wide" else 0.8) if rate == 1e-3 else 0.1
+        return (0.9 if clip == 0.2 else 0.8) if rate == 1e-3 else 0.1
 
     settings, trials, _ = tune(tmp_path, score, suite, fails)
-    assert settings["agentic"].get("algorithm.clip_low") == 0.1
-    assert settings["outcome"].get("algorithm.clip_low") is None
+    assert settings["agentic"]["algorithm.clip_low"] != 0.2
+    assert settings["outcome"]["algorithm.clip_low"] == 0.2
     assert min(trial.score for trial in trials) == -math.inf
 
 
@@ -466,8 +500,9 @@ def test_ablate_tunes_freezes_and_compares(laboratory_of_fakes, tmp_path):
     assert ablation.ablate("tiny", options(tmp_path))
     made = list(laboratory_of_fakes)
     tuned = [folder for folder in made if "search" in folder.parts]
-    # All rates are alike, so the first is best and the grid is widened downwards.
-    assert len(tuned) == 2 * 2 * 2 * (2 + TINY.search.widenings)
+    # All settings are alike, so the first is best and both axes are widened downwards:
+    # the first of those that are alike is still best.
+    assert len(tuned) == 2 * 2 * (2 * 3 + 2)
     assert len(made) - len(tuned) == 2 * (2 + 1)
     settings = json.loads((tmp_path / "tiny" / "settings.json").read_text())
     assert set(settings["settings"]) == {"outcome", "agentic"}
