@@ -500,8 +500,7 @@ def test_ablate_tunes_freezes_and_compares(laboratory_of_fakes, tmp_path):
     assert ablation.ablate("tiny", options(tmp_path))
     made = list(laboratory_of_fakes)
     tuned = [folder for folder in made if "search" in folder.parts]
-    # All settings are alike, so the first is best and both axes are widened downwards:
-    # the first of those that are alike is still best.
+    # All settings are alike, so the first is best and both axes are widened downwards.
     assert len(tuned) == 2 * 2 * (2 * 3 + 2)
     assert len(made) - len(tuned) == 2 * (2 + 1)
     settings = json.loads((tmp_path / "tiny" / "settings.json").read_text())
@@ -509,7 +508,7 @@ def test_ablate_tunes_freezes_and_compares(laboratory_of_fakes, tmp_path):
     suite = comparison.read(tmp_path / "tiny")
     assert len(suite.results) == 6
     assert suite.manifest["provenance"][0]["jax"]
-    assert suite.manifest["search"]["agentic"]["inside"] is False
+    assert suite.manifest["search"]["agentic"]["inside"] is True
     configs = json.loads((tmp_path / "tiny" / "configs.json").read_text())
     assert configs["arms"]["agentic"]["overrides"] == {"algorithm.credit": "agentic"}
     own = suite.results[0]

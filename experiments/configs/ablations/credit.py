@@ -66,6 +66,7 @@ SUITE = Suite(
         learning_rates=(1.5e-4, 5e-4, 1.5e-3, 5e-3),
         clips=(0.2, 0.4),
         clip=_clip,
+        widenings=6,
         seeds=(0, 1, 2),
     ),
     claims=(
