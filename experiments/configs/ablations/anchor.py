@@ -1,8 +1,8 @@
 """Claim: the tighter clip of corrections matters more than the anchor of their ratio.
 
-Anchor of the ratio x clip of the corrections, at clip 0.2 of the immediate phase. With
-the anchor ``proximal`` and one step per tick the clip is idle, so it has one arm, with
-truncated weights.
+Anchor of the ratio x clip of the corrections, at the tuned clip 0.8 of the immediate
+phase. With the anchor ``proximal`` and one step per tick the clip is idle, so it has
+one arm, with truncated weights.
 
   python -m experiments.ablate --suite=anchor --parallel=2
 
@@ -16,11 +16,14 @@ from experiments.suites import Suite
 get_config = lab.get_config
 
 
+CLIP = 0.8  # of the immediate phase; see experiments/results/credit/settings.json
+
+
 def _arm(anchor, clip):
     return {
         "algorithm.anchor": anchor,
-        "algorithm.clip_low": 0.2,
-        "algorithm.clip_high": 0.2,
+        "algorithm.clip_low": CLIP,
+        "algorithm.clip_high": CLIP,
         "algorithm.correction_clip_low": clip,
         "algorithm.correction_clip_high": clip,
     }
@@ -34,15 +37,15 @@ SUITE = Suite(
             **{
                 f"{anchor}, {clip}": _arm(anchor, clip)
                 for anchor in ("behaviour", "post_immediate")
-                for clip in (0.05, 0.1, 0.2)
+                for clip in (CLIP / 4, CLIP / 2, CLIP)
             },
             "proximal": {
-                **_arm("proximal", 0.1),
+                **_arm("proximal", CLIP),
                 "algorithm.importance_treatment": "truncate",
             },
         },
     ),
-    reference="behaviour, 0.1",
+    reference="behaviour, 0.8",
     seeds=lab.FIVE_SEEDS,
     settings_of="credit",
 )
