@@ -95,12 +95,6 @@ def build_layout(config: ConfigDict, program: tick.Program) -> devices.Layout:
     """
     layout = devices.make_layout(**config.devices, num_blocks=program.num_blocks)
     require(
-        not config.profile or config.devices.parallelism == "jit",
-        "profile",
-        config.profile,
-        "False under pmap, whose program cannot be read",
-    )
-    require(
         not config.learner.packed_rows
         or layout.mesh.size == 1
         or config.devices.parallelism == "pmap",

@@ -22,6 +22,7 @@ from ml_collections import config_flags
 
 from agentic_grpo.training import (
     compile_cache,
+    compiling,
     devices,
     evaluation,
     leaves,
@@ -60,6 +61,13 @@ def main(argv):
     try:
         if DISTRIBUTED.value:
             processes.join()
+        else:
+            config = CONFIG.value
+            devices.split_cpu(
+                data=config.devices.data,
+                fsdp=config.devices.fsdp,
+                num_blocks=config.rollout.num_blocks,
+            )
         run(
             CONFIG.value,
             pathlib.Path(WORKDIR.value),
@@ -214,7 +222,7 @@ def _train(experiment, layout, config, folder, warm_start_cache, stop_requested)
 def _compile(config, layout, program, state):
     """The dispatch and how long it took; its operations labelled for a profile."""
     compile_dispatch = functools.partial(
-        devices.compile_dispatch, num_ticks=config.ticks_per_dispatch
+        compiling.compile_dispatch, num_ticks=config.ticks_per_dispatch
     )
     if not config.profile:
         return compile_dispatch(layout, program, state)

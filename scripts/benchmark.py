@@ -17,7 +17,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from agentic_grpo.training import compile_cache
+from agentic_grpo.training import compile_cache, devices
 from experiments.configs import smoke
 from scripts.benchmarks import (
     end_to_end,
@@ -112,6 +112,7 @@ def parse_arguments(argv=None):
 def main(argv=None) -> None:
     arguments = parse_arguments(argv)
     compile_cache.enable()
+    devices.split_cpu(data=0, num_blocks=workloads.JOB_BLOCKS)
     names = list(SUITES) if arguments.suite == "all" else [arguments.suite]
     machine = reporting.describe_machine()
     rows = []

@@ -17,7 +17,7 @@ import optax
 import toy_environment as toy
 import toy_program
 
-from agentic_grpo.training import devices, leaves, processes
+from agentic_grpo.training import compiling, devices, leaves, processes
 
 BLOCKS, TICKS, PER_DISPATCH = 8, 20, 2
 
@@ -50,7 +50,7 @@ def run(layout, program, ticks=TICKS):
     state = devices.first_state(
         layout, program, toy_program.initial_params(), jax.random.key(0)
     )
-    dispatch, _ = devices.compile_dispatch(
+    dispatch, _ = compiling.compile_dispatch(
         layout, program, state, num_ticks=PER_DISPATCH
     )
     states, metrics = [], []

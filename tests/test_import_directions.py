@@ -35,7 +35,7 @@ HOMES = {
     "flax": ("agentic_grpo/models/",),
     "jax.distributed": ("agentic_grpo/training/processes.py",),
     "jax.make_mesh": ("agentic_grpo/training/devices.py",),
-    "jax.pmap": ("agentic_grpo/training/devices.py",),
+    "jax.pmap": ("agentic_grpo/training/compiling.py",),
     "jax.shard_map": ("agentic_grpo/training/devices.py",),
     "jax.experimental.shard_map": ("agentic_grpo/training/devices.py",),
     "jax.experimental.mesh_utils": ("agentic_grpo/training/devices.py",),

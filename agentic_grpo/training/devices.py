@@ -1,24 +1,23 @@
-"""Where a run lives: blocks of lanes over the devices of a mesh, by jit or by pmap.
+"""Where a run lives: blocks of lanes over the devices of a mesh.
 
 The mesh has two axes. Blocks of lanes are split over both, so a group never straddles
 devices; the matrices of the learner (parameters, moments, reference) are split over
 ``fsdp`` and gathered where they are used. What travels between dispatches, and into a
 checkpoint, is the *logical* state: one array per field, the same for every layout.
 
-Under ``jit`` the compiler splits one program by the shardings of its arguments. Under
-``pmap`` every device runs the program on its own blocks and sums what must be summed.
+How a tick is compiled for them is in ``compiling``.
 """
 
+import contextlib
 import dataclasses
-import functools
-import time
+import os
 
 import jax
 import jax.numpy as jnp
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from agentic_grpo.training import leaves, tick
+from agentic_grpo.training import leaves, machine, tick
 
 PARALLELISMS = ("jit", "pmap")
 AXES = ("data", "fsdp")
@@ -137,7 +136,7 @@ def make_layout(*, parallelism="jit", data=1, fsdp=1, num_blocks=1) -> Layout:
     Args:
       parallelism: one of ``PARALLELISMS``.
       data: devices that hold different blocks and the same weights; 0: as many as
-        there are, divided by ``fsdp``.
+        there are and as share the blocks evenly, divided by ``fsdp``.
       fsdp: devices that hold different blocks and share one copy of the weights.
       num_blocks: B of the whole run.
 
@@ -154,7 +153,7 @@ def make_layout(*, parallelism="jit", data=1, fsdp=1, num_blocks=1) -> Layout:
             raise ValueError(f"devices.{name}={size} must be at least {least}")
     processes, present = jax.process_count(), len(jax.devices())
     if data == 0:
-        data = max(present // fsdp, 1)
+        data = present // fsdp if processes > 1 else _share(present, fsdp, num_blocks)
     wanted = data * fsdp
     numbers = f"devices.data={data} x devices.fsdp={fsdp} = {wanted}"
     if parallelism == "pmap" and fsdp > 1:
@@ -185,82 +184,32 @@ def make_layout(*, parallelism="jit", data=1, fsdp=1, num_blocks=1) -> Layout:
     return Layout(mesh, parallelism)
 
 
-def compile_dispatch(
-    layout: Layout, program: tick.Program, state: tick.TrainState, *, num_ticks
-):
-    """Compiles ``num_ticks`` ticks ahead of time.
+def _share(present, fsdp, num_blocks):
+    """The most copies of the weights, of ``fsdp`` devices, that share all blocks."""
+    possible = range(1, present // fsdp + 1)
+    return max((n for n in possible if num_blocks % (n * fsdp) == 0), default=1)
 
-    Compiling ahead makes "one compilation per run" true by construction: a state of
-    another shape or on other devices is an error, not a second compilation.
+
+def split_cpu(*, data=1, fsdp=1, num_blocks=1) -> None:
+    """Makes the CPU as many devices as a layout wants; to be called before JAX starts.
+
+    A small model's matrix products are too small for several threads: side by side on a
+    device each they keep all processors busy. Does nothing where the environment says
+    how many devices there are, nor to accelerators; numbers that do not fit are left
+    for ``make_layout`` to refuse.
 
     Args:
-      layout: where the state lies.
-      program: what the tick is made of.
-      state: arrays or shapes of a ``TrainState``.
-      num_ticks: ticks per dispatch.
-
-    Returns:
-      (dispatch: (state) -> (state, stacked metrics, ``tick.Refused``), which donates
-      its state; seconds).
+      data: as in ``make_layout``; 0: as many as there are processors.
+      fsdp: as there.
+      num_blocks: as there.
     """
-    started = time.perf_counter()
-    compile_for = {"jit": _compile_jit, "pmap": _compile_pmap}[layout.parallelism]
-    dispatch = compile_for(layout, program, layout.abstract(state), num_ticks)
-    return dispatch, time.perf_counter() - started
-
-
-def _compile_jit(layout, program, target, num_ticks):
-    policy, environment = layout.spread(program.policy, program.environment)
-    program = dataclasses.replace(program, policy=policy, environment=environment)
-    run = functools.partial(
-        tick.run_ticks, program, num_ticks=num_ticks, keep_refused=True
-    )
-    outputs = (layout.shardings(target), layout.everywhere, None)
-    return jax.jit(run, out_shardings=outputs, donate_argnums=0).lower(target).compile()
-
-
-def _compile_pmap(layout, program, target, num_ticks):
-    """Around the ``pmap``, blocks get an axis of devices and lose it again."""
-    devices = layout.mesh.size
-    run = functools.partial(
-        tick.run_ticks,
-        program,
-        num_ticks=num_ticks,
-        axis_name="devices",
-        keep_refused=True,
-    )
-    axes = tick.TrainState(
-        learner=None, table=0, lanes=0, credit=None, key=None, tick=None
-    )
-    mapped = jax.pmap(
-        run,
-        axis_name="devices",
-        in_axes=(axes,),
-        out_axes=(axes, None, 0),
-        devices=list(layout.mesh.devices.flat),
-        donate_argnums=0,
-    )
-
-    def change_blocks(state, reshape):
-        table, lanes = jax.tree.map(reshape, (state.table, state.lanes))
-        return dataclasses.replace(state, table=table, lanes=lanes)
-
-    def split(state):
-        return change_blocks(state, lambda x: x.reshape(devices, -1, *x.shape[1:]))
-
-    def join(state):
-        return change_blocks(state, lambda x: x.reshape(-1, *x.shape[2:]))
-
-    shardings = layout.shardings(target)
-    split = jax.jit(split, out_shardings=shardings, donate_argnums=0)
-    join = jax.jit(join, out_shardings=shardings, donate_argnums=0)
-    compiled = mapped.lower(jax.eval_shape(split, target)).compile()
-
-    def dispatch(state):
-        state, metrics, refused = compiled(split(state))
-        return join(state), metrics, refused
-
-    return dispatch
+    told = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
+    if told or jax.config.jax_num_cpu_devices > 0 or min(data, fsdp - 1) < 0:
+        return
+    data = data or _share(machine.cpu_threads(), fsdp, num_blocks)
+    if data * fsdp > 1 and num_blocks % (data * fsdp) == 0:
+        with contextlib.suppress(RuntimeError):  # JAX has started, with what there is
+            jax.config.update("jax_num_cpu_devices", data * fsdp)
 
 
 def first_state(layout: Layout, program: tick.Program, params, key) -> tick.TrainState:

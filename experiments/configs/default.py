@@ -150,7 +150,7 @@ def get_config() -> ConfigDict:
     )
     c.devices = create(  # may differ when a run goes on
         parallelism="jit",  # jit: one program, split by shardings; pmap: a copy each
-        data=1,  # devices that hold different blocks; 0: all, divided by fsdp
+        data=1,  # devices that hold different blocks; 0: all that share them evenly
         fsdp=1,  # devices that share one copy of the weights
     )
     c.profile = False  # trace two dispatches; a page of where their time went

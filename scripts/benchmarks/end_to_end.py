@@ -2,7 +2,9 @@
 
 * the whole job at a small size: what ``benchmark_peers`` compares with TRL;
 * the quickstart: ticks per second, episodes per second, FLOP utilisation;
-* both again, driven stage by stage from a Python loop that waits for each part;
+* both again on one device of all processors, as one program and driven stage by stage
+  from a Python loop that waits for each part: the same ticks, since the first ticks of
+  a run have fewer rewards to learn from;
 * the quickstart with the learner's short rows packed and as they are;
 * one run of a study, 200 ticks after a shared warm start, as a user starts it.
 """
@@ -14,7 +16,7 @@ import tempfile
 import time
 
 from agentic_grpo.training import compile_cache, profiling
-from experiments.build import build
+from experiments.build import build, build_layout
 from experiments.configs import quickstart
 from scripts.benchmarks import stage_by_stage, workloads
 from scripts.benchmarks.measuring import result, take_turns
@@ -43,21 +45,28 @@ def run(
       study: also time a study run: some minutes.
     """
     config = config or quickstart.get_config()
+    program = build(config).program
     rows = [
-        *_ticks("small job", workloads.job_program(sizes), ticks),
-        *_ticks("default model", build(config).program, ticks),
+        *_ticks(
+            "small job", workloads.job_program(sizes), workloads.job_layout(), ticks
+        ),
+        *_ticks("default model", program, build_layout(config, program), ticks),
         _packed(config, ticks),
     ]
     return [*rows, _study()] if study else rows
 
 
-def _ticks(name, program, ticks):
-    """Speed of a program's ticks, compiled as one and driven from Python."""
-    call = workloads.dispatch_of(program, num_ticks=ticks)
-    loop = stage_by_stage.loop_of(program)
-    compiled, driven = take_turns([call, loop], repeats=REPEATS)
-    per_second, spread = compiled.rate(ticks)
-    driven_per_second, driven_spread = driven.rate(1)
+def _ticks(name, program, layout, ticks):
+    """Speed of a program's ticks: on all devices, on one, and driven from Python."""
+    calls = [
+        workloads.dispatch_of(program, num_ticks=ticks, layout=layout),
+        workloads.dispatch_of(program, num_ticks=ticks),
+        stage_by_stage.loop_of(program, num_ticks=ticks),
+    ]
+    ours, alone, driven = take_turns(calls, repeats=REPEATS)
+    per_second, spread = ours.rate(ticks)
+    alone_per_second, alone_spread = alone.rate(ticks)
+    driven_per_second, driven_spread = driven.rate(ticks)
     settings = program.rollout
     episodes = (
         settings.decode_slots
@@ -65,7 +74,7 @@ def _ticks(name, program, ticks):
         * settings.num_members
         / program.environment.spec.layout.num_stages
     )
-    breakdown = _breakdown(program, ticks)
+    breakdown = _breakdown(program, layout, ticks)
     model = profiling.GENERATION, profiling.FORWARD_BACKWARD, profiling.OPTIMIZER
     return [
         result(
@@ -74,6 +83,15 @@ def _ticks(name, program, ticks):
             per_second,
             "ticks/s",
             spread=spread,
+            reference="the same, stage by stage from a Python loop",
+            reference_value=driven_per_second,
+        ),
+        result(
+            "end_to_end",
+            f"{name}, ticks on one device of all processors",
+            alone_per_second,
+            "ticks/s",
+            spread=alone_spread,
             reference="the same, stage by stage from a Python loop",
             reference_value=driven_per_second,
         ),
@@ -117,7 +135,9 @@ def _packed(config, ticks):
     for rows in (PACKED_ROWS, 0):
         own = config.copy_and_resolve_references()
         own.learner.packed_rows = rows
-        calls.append(workloads.dispatch_of(build(own).program, num_ticks=ticks))
+        program = build(own).program
+        layout = build_layout(own, program)
+        calls.append(workloads.dispatch_of(program, num_ticks=ticks, layout=layout))
     ours, plain = take_turns(calls, repeats=REPEATS)
     speed, spread = ours.rate(ticks)
     return result(
@@ -131,11 +151,11 @@ def _packed(config, ticks):
     )
 
 
-def _breakdown(program, ticks) -> profiling.Breakdown:
+def _breakdown(program, layout, ticks) -> profiling.Breakdown:
     """Of a few dispatches of a run from its first tick."""
     with profiling.names_kept():
         state, dispatch = workloads.compiled_ticks(
-            profiling.labelled(program), num_ticks=ticks
+            profiling.labelled(program), num_ticks=ticks, layout=layout
         )
     with tempfile.TemporaryDirectory() as folder:
         profiler = profiling.Profiler(
@@ -143,7 +163,7 @@ def _breakdown(program, ticks) -> profiling.Breakdown:
         )
         with profiler:
             for _ in range(3):
-                state, _ = profiler.dispatch(state)
+                state, *_ = profiler.dispatch(state)
         return profiler.breakdown
 
 

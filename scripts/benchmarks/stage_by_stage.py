@@ -13,8 +13,8 @@ from agentic_grpo import episodes, learner, rollout, snapshots
 from agentic_grpo.training import serving, tick
 
 
-def loop_of(program: tick.Program):
-    """One tick per call, going on from call to call: () -> tokens written, a number."""
+def loop_of(program: tick.Program, *, num_ticks: int):
+    """Some ticks per call, going on from call to call: () -> number of tokens."""
     state = jax.jit(lambda k: tick.init(program, program.policy.init(k), k))(
         jax.random.key(0)
     )
@@ -23,7 +23,7 @@ def loop_of(program: tick.Program):
     learn = jax.jit(functools.partial(_learn, program))
     settle = jax.jit(functools.partial(serving.settle, program))
 
-    def call():
+    def advance():
         nonlocal state
         table, lanes, metrics = generate(state)
         written = int(metrics["tokens_written"])
@@ -41,7 +41,7 @@ def loop_of(program: tick.Program):
         )
         return written
 
-    return call
+    return lambda: sum(advance() for _ in range(num_ticks))
 
 
 def _generate(program, state):

@@ -16,8 +16,11 @@ from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
 from agentic_grpo.ops import aggregation, credit
 from agentic_grpo.ops.policy_losses import ppo_clip_loss
-from agentic_grpo.training import objective, tick
+from agentic_grpo.training import compiling, devices, objective, tick
 from scripts.benchmarks.trivial_environment import TrivialEnvironment
+
+#: In so many blocks, that as many devices share, does the whole job its groups.
+JOB_BLOCKS = 2
 
 #: Decoders by name; the peers build the same.
 DECODER = dict(
@@ -212,15 +215,26 @@ def job_program(sizes: Sizes) -> tick.Program:
     return program_on(
         TrivialEnvironment(),
         sizes.small_decoder,
-        groups=sizes.groups,
+        groups=sizes.groups // JOB_BLOCKS,
         members=sizes.members,
+        blocks=JOB_BLOCKS,
     )
 
 
+def job_layout() -> devices.Layout:
+    """Of the whole job: a program for each of the devices that there are."""
+    return devices.make_layout(data=0, num_blocks=JOB_BLOCKS, parallelism="pmap")
+
+
 def program_on(
-    environment: TrivialEnvironment, decoder: tuple, *, groups: int, members: int
+    environment: TrivialEnvironment,
+    decoder: tuple,
+    *,
+    groups: int,
+    members: int,
+    blocks: int = 1,
 ) -> tick.Program:
-    """Every tick all groups write a stage; plain GRPO takes the verdicts."""
+    """Every tick each group of each block writes a stage; plain GRPO takes verdicts."""
     spec = environment.spec
     layout = spec.layout
     return tick.Program(
@@ -237,24 +251,33 @@ def program_on(
             verdict_deadline=1,
         ),
         learner=learner_settings(layout, float(layout.max_action_width)),
-        num_blocks=1,
+        num_blocks=blocks,
         num_rows=groups,
         update_slots=groups,
         max_age=8 * layout.num_stages,
     )
 
 
-def compiled_ticks(program: tick.Program, *, num_ticks: int, seed: int = 0):
-    """(first state, executable of some ticks in one scan, which donates its state)."""
-    key = jax.random.key(seed)
-    state = jax.jit(lambda k: tick.init(program, program.policy.init(k), k))(key)
-    run = functools.partial(tick.run_ticks, program, num_ticks=num_ticks)
-    return state, jax.jit(run, donate_argnums=0).lower(state).compile()
+def compiled_ticks(program: tick.Program, *, num_ticks: int, layout=None):
+    """(first state, executable of some ticks in one scan, which donates its state).
+
+    Args:
+      program: whose ticks.
+      num_ticks: in the scan.
+      layout: a ``devices.Layout``; None: one device.
+    """
+    layout = layout or devices.make_layout(num_blocks=program.num_blocks)
+    key = jax.random.key(0)
+    params = jax.jit(program.policy.init)(key)
+    state = devices.first_state(layout, program, params, key)
+    return state, compiling.compile_dispatch(
+        layout, program, state, num_ticks=num_ticks
+    )[0]
 
 
-def dispatch_of(program: tick.Program, *, num_ticks: int):
+def dispatch_of(program: tick.Program, *, num_ticks: int, layout=None):
     """Some ticks of a program, going on from call to call: () -> stacked metrics."""
-    return going_on(*compiled_ticks(program, num_ticks=num_ticks))
+    return going_on(*compiled_ticks(program, num_ticks=num_ticks, layout=layout))
 
 
 def going_on(state, dispatch):

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agentic_grpo.ops.reductions import Mean
-from agentic_grpo.training import devices
+from agentic_grpo.training import compiling, devices
 from experiments import build, ranges, workdir
 from experiments.configs import default, smoke
 
@@ -174,7 +174,7 @@ def test_legal_choices_run_two_ticks(number):
     program = experiment.program
     params = jax.jit(program.policy.init)(experiment.warm_start_key)
     state = devices.first_state(layout, program, params, experiment.run_key)
-    dispatch, _ = devices.compile_dispatch(layout, program, state, num_ticks=2)
+    dispatch, _ = compiling.compile_dispatch(layout, program, state, num_ticks=2)
     state, metrics, _ = dispatch(state)
     assert int(state.tick) == 2
     for leaf in jax.tree.leaves(state.learner.params):

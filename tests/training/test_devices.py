@@ -1,5 +1,9 @@
 """Eight devices give the numbers of one in every layout, and share what they should."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import numpy as np
 import pytest
@@ -151,7 +155,7 @@ def test_the_lanes_of_different_blocks_draw_different_tokens(one_device):
             r"devices\.fsdp=1 = 4, of 8 present",
         ),
         (dict(data=3, fsdp=2), 8, r"num_blocks=8 .*\.data=3 x devices\.fsdp=2 = 6"),
-        (dict(data=0), 4, r"num_blocks=4 .* devices\.data=8 x devices\.fsdp=1 = 8"),
+        (dict(data=0, fsdp=3), 4, r"num_blocks=4 .*\.data=1 x devices\.fsdp=3 = 3"),
         (dict(data=16), 16, r"devices\.data=16 .* = 16 must be at most .* devices, 8"),
         (dict(data=-1), 8, r"devices\.data=-1 must be at least 0"),
         (dict(fsdp=0), 8, r"devices\.fsdp=0 must be at least 1"),
@@ -168,6 +172,52 @@ def test_numbers_that_do_not_fit_are_refused(choice, blocks, message):
         devices.make_layout(num_blocks=blocks, **choice)
 
 
-def test_no_number_of_devices_means_all_of_them():
-    mesh = devices.make_layout(data=0, fsdp=2, num_blocks=8).mesh
-    assert mesh.shape == {"data": 4, "fsdp": 2}
+@pytest.mark.parametrize(
+    ("fsdp", "blocks", "data"),
+    [(1, 8, 8), (2, 8, 4), (1, 2, 2), (1, 6, 6), (2, 4, 2), (1, 5, 5), (1, 9, 3)],
+)
+def test_no_number_of_devices_means_as_many_as_share_the_blocks(fsdp, blocks, data):
+    mesh = devices.make_layout(data=0, fsdp=fsdp, num_blocks=blocks).mesh
+    assert mesh.shape == {"data": data, "fsdp": fsdp}
+
+
+_SPLIT = """
+import jax
+from agentic_grpo.training import devices, machine
+machine.cpu_threads = lambda: 6
+devices.split_cpu(data={data}, fsdp={fsdp}, num_blocks={blocks})
+print(len(jax.devices()))
+"""
+
+
+@pytest.mark.parametrize(
+    ("data", "fsdp", "blocks", "environment", "expected"),
+    [
+        (0, 1, 4, {}, 4),  # six processors, of which four share the blocks evenly
+        (0, 1, 1, {}, 1),
+        (2, 2, 8, {}, 4),
+        (2, 1, 3, {}, 1),  # does not fit: make_layout says so
+        (-1, 1, 4, {}, 1),
+        (0, 1, 4, {"JAX_NUM_CPU_DEVICES": "2"}, 2),
+        (0, 1, 4, {"XLA_FLAGS": "--xla_force_host_platform_device_count=3"}, 3),
+    ],
+)
+def test_a_cpu_is_split_unless_the_environment_did(
+    data, fsdp, blocks, environment, expected
+):
+    code = _SPLIT.format(data=data, fsdp=fsdp, blocks=blocks)
+    outside = {k: v for k, v in os.environ.items() if k != "JAX_NUM_CPU_DEVICES"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**outside, "JAX_PLATFORMS": "cpu", **environment},
+    )
+    assert int(done.stdout) == expected
+
+
+def test_a_cpu_that_jax_has_started_with_stays_as_it_is():
+    before = jax.devices()
+    devices.split_cpu(data=2, num_blocks=2)
+    assert jax.devices() == before

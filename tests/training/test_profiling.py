@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import toy_program
 
-from agentic_grpo.training import hlo_costs, profiling, tick
+from agentic_grpo.training import compiling, devices, hlo_costs, profiling
 from agentic_grpo.training.hlo_costs import BOOKKEEPING, Cost
 
 HLO = """\
@@ -74,30 +74,29 @@ def test_time_is_shared_out_by_hand():
     assert seconds == pytest.approx({"write": 7e-9, "learn": 3e-9, "pay": 1e-9})
 
 
-@pytest.fixture(scope="module")
-def run():
-    """Three dispatches of a toy run, labelled and profiled, and the same without."""
-    program = toy_program.program()
-
-    def play(program, folder=None):
-        state = toy_program.initial_state(program)
-        ticks = functools.partial(tick.run_ticks, program, num_ticks=2)
-        with profiling.names_kept():
-            dispatch = jax.jit(ticks).lower(state).compile()
-        with profiling.profiled(
-            folder, dispatch, ticks_per_dispatch=2, enabled=folder is not None
-        ) as call:
-            for _ in range(3):
-                state, _ = call(state)
-        return state
-
-    return program, play
+def play(layout, program, folder=None):
+    """Three dispatches of a toy run, profiled where there is a folder."""
+    state = devices.first_state(
+        layout, program, toy_program.initial_params(), jax.random.key(0)
+    )
+    with profiling.names_kept():
+        dispatch, _ = compiling.compile_dispatch(layout, program, state, num_ticks=2)
+    with profiling.profiled(
+        folder, dispatch, ticks_per_dispatch=2, enabled=folder is not None
+    ) as call:
+        for _ in range(3):
+            state, *_ = call(state)
+    return state
 
 
-def test_a_profiled_run_is_the_same_run_and_says_where_time_went(run, tmp_path):
-    program, play = run
-    expected = play(program)
-    got = play(profiling.labelled(program), tmp_path)
+@pytest.mark.parametrize(
+    "choice", [{}, {"data": 2, "parallelism": "pmap"}], ids=["jit", "pmap"]
+)
+def test_a_profiled_run_is_the_same_run_and_says_where_time_went(choice, tmp_path):
+    program = toy_program.program(num_blocks=2)
+    layout = devices.make_layout(num_blocks=2, **choice)
+    expected = play(layout, program)
+    got = play(layout, profiling.labelled(program), tmp_path)
     jax.tree.map(
         np.testing.assert_array_equal, got.learner.params, expected.learner.params
     )

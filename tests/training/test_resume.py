@@ -10,7 +10,7 @@ import pytest
 import toy_program
 
 from agentic_grpo.ops.reductions import Mean
-from agentic_grpo.training import devices, leaves, loop, metrics
+from agentic_grpo.training import compiling, devices, leaves, loop, metrics
 from agentic_grpo.training.checkpoints import Checkpoints
 
 TICKS, PER_DISPATCH = 12, 2
@@ -44,7 +44,7 @@ def built():
             layout, program, toy_program.initial_params(), jax.random.key(7)
         )
 
-    dispatch, _ = devices.compile_dispatch(
+    dispatch, _ = compiling.compile_dispatch(
         layout, program, first_state(), num_ticks=PER_DISPATCH
     )
     return layout, first_state, dispatch

@@ -8,7 +8,7 @@ import turns
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[3]))
 
-from agentic_grpo.training import compile_cache
+from agentic_grpo.training import compile_cache, devices
 from scripts.benchmarks import workloads
 
 
@@ -17,7 +17,9 @@ def work_of(name, vocabulary, sizes):
         return workloads.learner_step(sizes, vocabulary)[0]
     if name == "decoding":
         return workloads.decoding(sizes, vocabulary)
-    return workloads.dispatch_of(workloads.job_program(sizes), num_ticks=1)
+    devices.split_cpu(data=0, num_blocks=workloads.JOB_BLOCKS)
+    program, layout = workloads.job_program(sizes), workloads.job_layout()
+    return workloads.dispatch_of(program, num_ticks=1, layout=layout)
 
 
 def main():
