@@ -193,10 +193,9 @@ def _share(present, fsdp, num_blocks):
 def split_cpu(*, data=1, fsdp=1, num_blocks=1) -> None:
     """Makes the CPU as many devices as a layout wants; to be called before JAX starts.
 
-    A small model's matrix products are too small for several threads: side by side on a
-    device each they keep all processors busy. Does nothing where the environment says
-    how many devices there are, nor to accelerators; numbers that do not fit are left
-    for ``make_layout`` to refuse.
+    So every layout can be tried without an accelerator. Does nothing where the
+    environment says how many devices there are, nor to accelerators; numbers that do
+    not fit are left for ``make_layout`` to refuse.
 
     Args:
       data: as in ``make_layout``; 0: as many as there are processors.

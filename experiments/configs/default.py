@@ -60,7 +60,7 @@ def get_config() -> ConfigDict:
 
     c.rollout = create(
         num_blocks=1,
-        num_lanes=16,  # groups in flight
+        num_lanes=16,  # groups in flight, in all blocks together
         decode_slots=8,  # of them, how many write a stage per tick
         group_size=8,
         num_rows=0,  # snapshot rows; 0: as many as the latencies can need

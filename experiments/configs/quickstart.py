@@ -33,10 +33,4 @@ def get_config():
     c.learner.learning_rate = 5e-4
     c.learner.schedule = "cosine"
     c.learner.packed_rows = 8
-    # Two blocks, so that two processors have a program each; one does both as well.
-    c.rollout.num_blocks = 2
-    c.rollout.num_lanes = 8
-    c.rollout.decode_slots = 4
-    c.devices.data = 0
-    c.devices.parallelism = "pmap"
     return c
