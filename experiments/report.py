@@ -135,7 +135,7 @@ def _search(manifest):
             [
                 name,
                 f"{chosen['learning_rate']:g}",
-                chosen["clip"],
+                f"{chosen['clip']:g}",
                 f"{chosen['score']:.3f}",
                 inside,
                 str(chosen["settings_tried"]),

@@ -39,7 +39,7 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        return workdir.finished(self.folder, self.config.num_ticks) is not None
+        return workdir.finished(self.folder, self.config) is not None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

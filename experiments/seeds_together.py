@@ -84,7 +84,7 @@ def run(
         "data=1 and fsdp=1: seeds in one program share one device",
     )
     num_ticks = configs[0].num_ticks
-    done = [workdir.finished(folder, num_ticks) for folder in folders]
+    done = list(map(workdir.finished, folders, configs))
     if all(done):
         return done
     with contextlib.ExitStack() as stack:

@@ -103,7 +103,7 @@ def run(
     experiment = build(config)
     layout = build_layout(config, experiment.program)
     with stop_on_sigterm() as stop_requested, workdir.claimed(folder, config):
-        done = workdir.finished(folder, config.num_ticks)
+        done = workdir.finished(folder, config)
         if done:
             if processes.is_first_process():
                 print(

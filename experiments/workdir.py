@@ -67,12 +67,7 @@ def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
     path = workdir / "config.json"
     text = config.to_json(indent=2, sort_keys=True)
     if path.exists():
-        theirs = _read(path)
-        different = [
-            f"{name}: {theirs.get(name, 'missing')!r} there, {ours!r} here"
-            for name, ours in _flat(json.loads(text)).items()
-            if theirs.get(name, "missing") != ours and not _may_differ(name)
-        ]
+        different = _differences(path, config)
         require(
             not different,
             "workdir",
@@ -105,11 +100,13 @@ def load_config(workdir: pathlib.Path) -> ConfigDict:
         raise ValueError(f"{path} is no config that can be read: {error}") from error
 
 
-def finished(workdir: pathlib.Path, num_ticks: int) -> dict | None:
-    """The summary of a run that has reached ``num_ticks``, or None."""
+def finished(workdir: pathlib.Path, config: ConfigDict) -> dict | None:
+    """The summary of a run of this config that has reached its last tick, or None."""
     path = workdir / "summary.json"
     summary = json.loads(path.read_text()) if path.exists() else {}
-    return summary if summary.get("ticks", -1) >= num_ticks else None
+    if summary.get("ticks", -1) < config.num_ticks:
+        return None
+    return None if _differences(workdir / "config.json", config) else summary
 
 
 def write_summary(
@@ -152,6 +149,16 @@ def write_json(path: pathlib.Path, value) -> None:
     temporary = path.with_name(path.name + ".partial")
     temporary.write_text(json.dumps(value, indent=2) + "\n")
     temporary.replace(path)
+
+
+def _differences(path, config):
+    """How the config in a file differs from one, where a run may not."""
+    theirs = _read(path)
+    return [
+        f"{name}: {theirs.get(name, 'missing')!r} there, {ours!r} here"
+        for name, ours in _flat(json.loads(config.to_json())).items()
+        if theirs.get(name, "missing") != ours and not _may_differ(name)
+    ]
 
 
 def _read(path):

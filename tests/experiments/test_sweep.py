@@ -242,6 +242,14 @@ def test_finished_runs_are_skipped(jobs):
     assert [name for name, _, _ in starts] == ["b", "c", "d", "e", "f"]
 
 
+def test_what_another_config_has_finished_is_not_taken_for_ours(jobs):
+    other = grid.apply(jobs[0].runs[0].config, {"algorithm.clip_low": 0.1})
+    fake_runs.write(jobs[0].runs[0].folder, [0.1], config=other)
+    assert not jobs[0].is_finished
+    _, starts, _ = execute(jobs)
+    assert starts[0][0] == "a"  # whose train then names the difference
+
+
 def test_one_crash_stops_nobody_and_is_told_with_its_traceback(jobs):
     progress, starts, _ = execute(
         jobs, codes={"b": 1}, read_error=lambda job: f"Traceback of {job.name}"
