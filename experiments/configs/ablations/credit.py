@@ -8,12 +8,14 @@ gradient tokens as two phases do.
 
   python -m experiments.ablate --suite=credit --parallel=2
 
-Wall time: 1 h 12 min on two cores: search 43 min (beside other work), the rest 29 min.
-Outcome: `calibrated` stands in all three regimes and is ahead in two: 80% in 0.62
-[0.56, 0.70] of the ticks of outcome credit where rewards are partly truthful (not in
-half: claim 1a fails), and ends 0.055 [0.025, 0.085] higher there, 0.086 [0.047, 0.125]
-in blind, 0.037 [-0.011, 0.086] in deceptive. `agentic` is level where
-rewards are partly truthful and loses 0.25 in blind, 0.78 in deceptive.
+Wall time: 1 h 35 min on two cores, beside other work: search 55 min, the rest 40 min.
+Outcome: `calibrated` stands in all three regimes and is ahead in two: 80% in 0.72
+[0.57, 0.90] of the ticks of outcome credit where rewards are partly truthful (not in
+half: claim 1a fails), and ends 0.032 [0.010, 0.053] higher there, 0.055 [0.032, 0.077]
+in blind, 0.022 [-0.032, 0.076] in deceptive. `agentic` is level where rewards are
+partly truthful and loses 0.16 in blind, 0.85 in deceptive. With the narrower clip 0.4
+for all, which the search chose before it could widen clips, the same signs: 0.62 [0.56,
+0.70] of the ticks, +0.055, +0.086, +0.037.
 """
 
 from experiments.configs.ablations import laboratory as lab
