@@ -18,8 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo import episodes, records, snapshots
-from agentic_grpo.ops.reductions import masked_mean
+from agentic_grpo import episodes, records, rollout_metrics, snapshots
 from agentic_grpo.records import NEVER, EndReason
 from agentic_grpo.snapshots import SnapshotTable
 
@@ -138,7 +137,7 @@ def advance(
         environment, settings, at_work, rows, flat_starting, start_keys
     )
     acting = at_work.active & flat_working[:, None]
-    before = _count(rows.action_mask)
+    before = rollout_metrics.count(rows.action_mask)
     stage = at_work.stage
     rows, result = episodes.play_stage(
         act,
@@ -162,44 +161,14 @@ def advance(
     lanes = jax.vmap(snapshots.write)(lanes, keep, unmerge(at_work, num_blocks))
     target = jnp.where(working, row, num_rows)
     table = jax.vmap(snapshots.write)(table, target, unmerge(rows, num_blocks))
-    metrics = _metrics(environment.spec.layout, result, stage, acting)
-    metrics |= {
-        "stages_written": _count(working),
-        "groups_started": _count(working & starting),
-        "lanes_without_row": _count(starting & ~working),
-        "tokens_written": _count(rows.action_mask) - before,
-        "events/scheduled": _num_scheduled(rows, stage, flat_working),
+    metrics = rollout_metrics.of_stages(
+        environment.spec.layout, result, rows, stage, acting, flat_working
+    ) | {
+        "groups_started": rollout_metrics.count(working & starting),
+        "lanes_without_row": rollout_metrics.count(starting & ~working),
+        "tokens_written": rollout_metrics.count(rows.action_mask) - before,
     }
     return table, lanes, metrics
-
-
-def _metrics(layout, result, stage, acting):
-    """What the stages [N] brought, as soon as the simulator knows it."""
-    ended = acting & (result.end_reason != EndReason.RUNNING)
-    judged = ended & (result.end_reason != EndReason.FAULT)
-    rewarded = acting & result.reward_mask
-    finite = jnp.isfinite(result.reward)
-    metrics = {
-        f"stage_reward/{spec.name}": masked_mean(
-            result.reward, rewarded & finite & (stage == index)[:, None]
-        )
-        for index, spec in enumerate(layout.stages)
-    }
-    verdict_is_finite = jnp.isfinite(result.verdict)
-    return metrics | {
-        "verdict": masked_mean(result.verdict, judged & verdict_is_finite),
-        "solved": masked_mean(result.solved.astype(jnp.float32), judged),
-        "submitted": masked_mean(
-            (result.end_reason == EndReason.SUBMITTED).astype(jnp.float32), ended
-        ),
-        "members_at_fault": _count(ended & ~judged),
-        "rewards_not_finite": _count(rewarded & ~finite)
-        + _count(judged & ~verdict_is_finite),
-    }
-
-
-def _count(mask):
-    return jnp.sum(mask, dtype=jnp.int32)
 
 
 def _choose(table, lanes, *, tick, num_slots):
@@ -280,13 +249,6 @@ def _move_on(lanes, rows, result, settings, stage, acting, *, tick, row):
         ready_at=rows.ready_at.at[:, -1].set(verdict_ready_at),
     )
     return lanes, rows
-
-
-def _num_scheduled(rows, stage, working):
-    """Events that this tick's stages put on the clock."""
-    of_stage = jnp.take_along_axis(rows.ready_at, stage[:, None], axis=1)[:, 0]
-    scheduled = jnp.stack([of_stage, rows.ready_at[:, -1]], axis=1) != NEVER
-    return _count(scheduled & working[:, None])
 
 
 def _slowest(latency, mask):

@@ -19,7 +19,16 @@ ALLOWED = {
     "models": {"records", "ops"},
     "snapshots": {"records", "ops"},
     "episodes": {"records", "ops", "envs", "models", "snapshots"},
-    "rollout": {"records", "ops", "envs", "models", "snapshots", "episodes"},
+    "rollout_metrics": {"records", "ops"},
+    "rollout": {
+        "records",
+        "ops",
+        "envs",
+        "models",
+        "snapshots",
+        "episodes",
+        "rollout_metrics",
+    },
     "learner": {"records", "ops", "envs", "models", "snapshots"},
 }
 ROOMS = set(ALLOWED)

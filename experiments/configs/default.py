@@ -70,14 +70,14 @@ def get_config() -> ConfigDict:
     )
 
     c.algorithm = create(
-        credit="agentic",  # one of build_algorithm.CREDIT_RULES; its options below
+        credit="calibrated",  # one of build_algorithm.CREDIT_RULES; its options below
         divisor="running",  # own (as publicly reported), stage, running, none
         baseline="mean",  # mean, leave_one_out
         use_ranks=False,
-        clip_low=0.2,
-        clip_high=0.2,
-        correction_clip_low=0.1,  # of agentic, calibrated, turn_mix: eps_2 <= eps
-        correction_clip_high=0.1,
+        clip_low=0.8,
+        clip_high=0.8,
+        correction_clip_low=0.8,  # of agentic, calibrated, turn_mix: eps_2 <= eps
+        correction_clip_high=0.8,
         decay=0.98,  # of running moments, per settled group
         objective="clip",  # clip, dual_clip, cispo, gspo, reinforce
         dual_clip_ratio=3.0,  # of dual_clip
@@ -114,7 +114,7 @@ def get_config() -> ConfigDict:
     )
 
     c.learner = create(
-        learning_rate=3e-4,
+        learning_rate=5e-4,
         schedule="constant",  # constant, linear, cosine; counted in ticks
         warmup_ticks=5,
         b1=0.9,

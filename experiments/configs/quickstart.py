@@ -30,7 +30,6 @@ def get_config():
     c.env.code_execution.num_cases = 1  # f(0): a counterexample is the hidden parameter
     c.env.code_execution.visible_fidelity = 0.5
     c.env.code_execution.verdict_latency.minimum = 10
-    c.learner.learning_rate = 5e-4
     c.learner.schedule = "cosine"
     c.learner.packed_rows = 8
     return c

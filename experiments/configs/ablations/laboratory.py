@@ -64,11 +64,8 @@ def get_config():
     c.env.code_execution.families = tuple(name for name, _ in FIDELITY_OF_FAMILY)
     c.env.code_execution.num_cases = 1  # f(0): a counterexample is the hidden parameter
     c.env.code_execution.verdict_latency.minimum = LATENCY
-    c.learner.learning_rate = 5e-4  # where nothing has been tuned
     c.learner.schedule = "cosine"
     c.learner.packed_rows = 8  # exact, and a tick takes half the time
-    c.algorithm.correction_clip_low = 0.2
-    c.algorithm.correction_clip_high = 0.2
     c.algorithm.max_age = 160  # longer than any verdict here takes: nothing expires
     c.evaluation.every = 5
     c.evaluation.num_problems = 512

@@ -1,0 +1,57 @@
+"""What a tick of generation reports. Letters: N lanes at work, G members."""
+
+import jax.numpy as jnp
+
+from agentic_grpo.ops.reductions import masked_mean
+from agentic_grpo.records import NEVER, EndReason
+
+
+def of_stages(layout, result, rows, stage, acting, working):
+    """What the stages brought, as soon as the simulator knows it.
+
+    Args:
+      layout: a ``records.EpisodeLayout``.
+      result: ``envs.base.StageResult`` [N, G].
+      rows: snapshot rows [N], the stage written and its events scheduled.
+      stage: int32 [N]; which stage was written.
+      acting: bool [N, G]; members that wrote it.
+      working: bool [N]; lanes that are no filling.
+
+    Returns:
+      dict of ``Mean`` and of counts, int32 [].
+    """
+    ended = acting & (result.end_reason != EndReason.RUNNING)
+    judged = ended & (result.end_reason != EndReason.FAULT)
+    rewarded = acting & result.reward_mask
+    finite = jnp.isfinite(result.reward)
+    metrics = {
+        f"stage_reward/{spec.name}": masked_mean(
+            result.reward, rewarded & finite & (stage == index)[:, None]
+        )
+        for index, spec in enumerate(layout.stages)
+    }
+    verdict_is_finite = jnp.isfinite(result.verdict)
+    return metrics | {
+        "stages_written": count(working),
+        "events/scheduled": _num_scheduled(rows, stage, working),
+        "verdict": masked_mean(result.verdict, judged & verdict_is_finite),
+        "solved": masked_mean(result.solved.astype(jnp.float32), judged),
+        "submitted": masked_mean(
+            (result.end_reason == EndReason.SUBMITTED).astype(jnp.float32), ended
+        ),
+        "members_at_fault": count(ended & ~judged),
+        "rewards_not_finite": count(rewarded & ~finite)
+        + count(judged & ~verdict_is_finite),
+    }
+
+
+def count(mask):
+    """How many are True: int32 []."""
+    return jnp.sum(mask, dtype=jnp.int32)
+
+
+def _num_scheduled(rows, stage, working):
+    """Events that this tick's stages put on the clock."""
+    of_stage = jnp.take_along_axis(rows.ready_at, stage[:, None], axis=1)[:, 0]
+    scheduled = jnp.stack([of_stage, rows.ready_at[:, -1]], axis=1) != NEVER
+    return count(scheduled & working[:, None])
