@@ -27,6 +27,9 @@ SPENT_LABELS = {
 }
 UNITS = {TICKS: 1.0, EPISODES: 1e3, TOKENS: 1e3}
 
+#: Chance after Holm below which an effect of a map is marked.
+SIGNIFICANT = 0.05
+
 #: As many cells side by side as can still be read.
 MOST_PANELS = 4
 
@@ -180,7 +183,10 @@ def draw_effects(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.
 
 
 def draw_map(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.Figure:
-    """The grid of cells for every arm: colour and number are the effect."""
+    """The grid of cells for every arm: colour and number are the effect.
+
+    A star marks what is significant after Holm; grey cells have no number to compare.
+    """
     manifest = suite.manifest
     (row_name, rows), (column_name, columns) = manifest["rows"], manifest["columns"]
     arms = [arm for arm in manifest["arms"] if arm != manifest["reference"]]
@@ -198,12 +204,20 @@ def draw_map(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.Figu
                 if (comparison.metric, comparison.arm) == (metric, arm):
                     place = _place_in_grid(manifest, comparison.cell)
                     value, low, high = comparison.estimate[:3]
-                    values[place] = math.log2(value) if neutral == 1.0 else value
-                    text = "never" if math.isinf(value) else f"{value:.2f}"
-                    if not (math.isinf(value) or math.isnan(low)):
-                        text += f"\n[{low:.2f}, {high:.2f}]"
+                    significant = comparison.holm < SIGNIFICANT
+                    text = "never"
+                    if not math.isinf(value):
+                        values[place] = math.log2(value) if neutral == 1.0 else value
+                        text = f"{value:.2f}" + " *" * significant
+                        if not math.isnan(low):
+                            text += f"\n[{low:.2f}, {high:.2f}]"
                     panel.annotate(
-                        text, place[::-1], ha="center", va="center", fontsize=7
+                        text,
+                        place[::-1],
+                        ha="center",
+                        va="center",
+                        fontsize=7,
+                        fontweight="bold" if significant else "normal",
                     )
             limit = 2.0 if neutral == 1.0 else 1.0
             better = "PuOr" if neutral == 1.0 else "PuOr_r"
@@ -221,7 +235,7 @@ def draw_map(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.Figu
             panel.set(xlabel=column_name, ylabel=row_name)
     figure.supxlabel(
         f"against {manifest['reference']}; brown: better, violet: worse; "
-        "95% t intervals; never: 80% not reached by every seed",
+        "95% t intervals; *: p < 0.05 after Holm; never: not every seed reaches 80%",
         fontsize=7,
         color="0.35",
     )
@@ -277,4 +291,4 @@ def _place_in_grid(manifest, cell):
 def _pale(name):
     """The middle of a colour map, so that black text can be read on all of it."""
     colours = matplotlib.colormaps[name](np.linspace(0.2, 0.8, 256))
-    return matplotlib.colors.ListedColormap(colours)
+    return matplotlib.colors.ListedColormap(colours).with_extremes(bad="0.88")
