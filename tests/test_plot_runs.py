@@ -1,6 +1,7 @@
 """The pictures' numbers: means, bands, ticks; and what is said when there are none."""
 
 import csv
+import dataclasses
 import math
 import subprocess
 import sys
@@ -159,6 +160,20 @@ def test_arms_that_never_arrive_are_drawn_as_such(suite):
     figure = suites.draw_map(found, comparisons)
     texts = [text.get_text() for axes in figure.axes for text in axes.texts]
     assert texts.count("never") == 4
+    style.plt.close(figure)
+
+
+@pytest.mark.parametrize(("chance", "stars"), [(0.01, True), (0.2, False)])
+def test_the_map_stars_what_survives_holm(suite, chance, stars):
+    found = plot_runs.comparison.read(suite)
+    comparisons = [
+        dataclasses.replace(comparison, holm=chance)
+        for comparison in plot_runs.comparison.compare_all(found)
+        if comparison.metric == "solve_rate"
+    ]
+    figure = suites.draw_map(found, comparisons)
+    texts = [text.get_text() for axes in figure.axes for text in axes.texts]
+    assert len(texts) == 8 and all(("*" in text) is stars for text in texts)
     style.plt.close(figure)
 
 
