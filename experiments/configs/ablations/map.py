@@ -8,8 +8,9 @@ The map: share of hidden-like visible tests x ticks to the verdict. Settings as 
 Wall time: 30 min on two cores.
 Outcome: it holds. At fidelity 1 and a verdict 48 ticks late `agentic` needs 0.17 [0.12,
 0.24] of the ticks of outcome credit to 80%, at 16 ticks 0.40 [0.29, 0.56], at 4 nothing
-is certain. At fidelity 0 it ends level (4 ticks) to 0.25 [0.12, 0.38] below. `calibrated`
-is nowhere below; 48 ticks late it ends 0.15 to 0.25 above at every fidelity.
+is certain. At fidelity 0 it ends level (4 ticks late) to 0.25 [0.12, 0.38] below.
+`calibrated` is nowhere below; 48 ticks late it ends 0.15 to 0.25 above at every
+fidelity.
 """
 
 from experiments.configs.ablations import laboratory as lab
