@@ -6,9 +6,9 @@ outcome credit.
   python -m experiments.ablate --suite=phase_weights --parallel=2
 
 Wall time: 5 min on two cores (one arm was shared with ``credit``).
-Outcome: safer, and not slower. A weight of 0.3 ends +0.175 [+0.058, +0.293] in blind and
-+0.016 [-0.013, +0.044] where rewards are partly truthful, in 0.83 [0.60, 1.16] of the
-ticks to 80%. Half a correction is worse in both: -0.155 [-0.261, -0.048] and -0.033
+Outcome: safer, and not slower. A weight of 0.3 ends +0.175 [+0.058, +0.293] in blind
+and +0.016 [-0.013, +0.044] where rewards are partly truthful, in 0.83 [0.60, 1.16] of
+the ticks to 80%. Half a correction is worse in both: -0.155 [-0.261, -0.048] and -0.033
 [-0.088, +0.022]. Nothing survives Holm.
 """
 
