@@ -10,8 +10,8 @@ hidden-like (stage rewards are partly truthful); the verdict comes 10 ticks late
 nothing.
 
 Expected: solve rate on 1,024 test problems from 0.08 to 0.98 (0.97 to 0.98 over six
-seeds) in 1.5 minutes on two quiet cores, compilation included. Plain GRPO beside it is in
-BUILD_NOTES.md, "Results log".
+seeds) in 1.5 minutes on two quiet cores, compilation included. Plain GRPO beside it is
+in BUILD_NOTES.md, "Results log".
 """
 
 from experiments.configs import default
