@@ -32,10 +32,11 @@ def write_run(tmp_path, small_config):
 
 @pytest.fixture
 def two(write_run):
-    changed = {"algorithm.credit": "outcome", "learner.learning_rate": 1e-3, "seed": 3}
+    one = {"algorithm.credit": "agentic", "learner.learning_rate": 3e-4}
+    two = {"algorithm.credit": "outcome", "learner.learning_rate": 1e-3, "seed": 3}
     return [
-        write_run("one", [0.1, 0.5, 0.9], finished=True),
-        write_run("two", [0.1, 0.2], **changed),
+        write_run("one", [0.1, 0.5, 0.9], finished=True, **one),
+        write_run("two", [0.1, 0.2], **two),
     ]
 
 

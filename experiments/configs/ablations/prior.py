@@ -6,7 +6,7 @@ have one each.
   python -m experiments.ablate --suite=prior --parallel=2
 
 Wall time: 9 min on two cores, beside other work.
-Outcome, with the settings of the first search (clip 0.4): no trade. A prior above 0
+Outcome: (settings of the first search, clip 0.4) no trade. A prior above 0
 starts earlier, but comes to 80% later (1.4 to 1.7 times the ticks) where rewards are
 partly truthful, and in blind ends 0.1 to 0.26 lower (5 seeds; no difference is
 significant after Holm). By level or not is all the same.

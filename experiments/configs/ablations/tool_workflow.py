@@ -7,7 +7,7 @@ the setting that was tuned for it on code (``credit``): nothing is tuned here.
   python -m experiments.ablate --suite=tool_workflow --parallel=2
 
 Wall time: 23 min on two cores, beside other work.
-Outcome, with the settings of the first search (clip 0.4): the same order, less certain
+Outcome: (settings of the first search, clip 0.4) the same order, less certain
 (5 seeds, of which two have a base model that solves next to nothing).
 Where rewards are partly truthful, rules that spend early end ahead of outcome credit
 (`calibrated` +0.099 [-0.010, 0.209], `agentic` +0.109 [0.014, 0.203]), but 80% is not
