@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import optax
 
 from agentic_grpo import records
-from agentic_grpo.ops.reductions import Mean, masked_mean
+from agentic_grpo.ops.reductions import Mean, masked_mean, sum_over_devices
 
 
 @records.record
@@ -127,7 +127,7 @@ def update(
       weight decay untouched.
     """
     gradients, count, metrics = _accumulate(state, batch, score, settings, packed)
-    gradients, count, metrics = _sum_over((gradients, count, metrics), axis_name)
+    gradients, count, metrics = sum_over_devices((gradients, count, metrics), axis_name)
     gradients = jax.tree.map(lambda g: g / jnp.maximum(count, 1.0), gradients)
     norm = optax.tree.norm(gradients)
     updates, optimizer_state = optimizer.update(
@@ -298,7 +298,3 @@ def _loss(params, reference_params, batch, score, settings):
 def _once(value):
     """A number of this tick as a ``Mean`` over ticks."""
     return Mean(jnp.asarray(value, jnp.float32), jnp.ones((), jnp.float32))
-
-
-def _sum_over(tree, axis_name):
-    return tree if axis_name is None else jax.lax.psum(tree, axis_name)

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo import episodes, records, rollout_metrics, snapshots
+from agentic_grpo.ops.reductions import count
 from agentic_grpo.records import NEVER, EndReason
 from agentic_grpo.snapshots import SnapshotTable
 
@@ -137,7 +138,7 @@ def advance(
         environment, settings, at_work, rows, flat_starting, start_keys
     )
     acting = at_work.active & flat_working[:, None]
-    before = rollout_metrics.count(rows.action_mask)
+    before = count(rows.action_mask)
     stage = at_work.stage
     rows, result = episodes.play_stage(
         act,
@@ -164,9 +165,9 @@ def advance(
     metrics = rollout_metrics.of_stages(
         environment.spec.layout, result, rows, stage, acting, flat_working
     ) | {
-        "groups_started": rollout_metrics.count(working & starting),
-        "lanes_without_row": rollout_metrics.count(starting & ~working),
-        "tokens_written": rollout_metrics.count(rows.action_mask) - before,
+        "groups_started": count(working & starting),
+        "lanes_without_row": count(starting & ~working),
+        "tokens_written": count(rows.action_mask) - before,
     }
     return table, lanes, metrics
 

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from agentic_grpo.ops.reductions import masked_mean
+from agentic_grpo.ops.reductions import count, masked_mean
 from agentic_grpo.records import NEVER, EndReason
 
 
@@ -43,11 +43,6 @@ def of_stages(layout, result, rows, stage, acting, working):
         "rewards_not_finite": count(rewarded & ~finite)
         + count(judged & ~verdict_is_finite),
     }
-
-
-def count(mask):
-    """How many are True: int32 []."""
-    return jnp.sum(mask, dtype=jnp.int32)
 
 
 def _num_scheduled(rows, stage, working):

@@ -65,7 +65,6 @@ def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
         files that are no run of ours. Nothing is overwritten.
     """
     path = workdir / "config.json"
-    text = config.to_json(indent=2, sort_keys=True)
     if path.exists():
         different = _differences(path, config)
         require(
@@ -80,7 +79,7 @@ def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
             f"workdir={str(workdir)!r} has files but no config.json; choose a new one"
         )
     workdir.mkdir(parents=True, exist_ok=True)
-    write_json(path, json.loads(text))
+    write_json(path, json.loads(config.to_json(sort_keys=True)))
 
 
 def load_config(workdir: pathlib.Path) -> ConfigDict:

@@ -27,13 +27,23 @@ class Mean(NamedTuple):
         For values and statistics only. Never differentiate through it under an axis
         name: differentiate the local total, then ``psum`` gradients and counts.
         """
-        total, count = self if axis_name is None else jax.lax.psum(self, axis_name)
-        some = count > 0
-        return jnp.where(some, total / jnp.where(some, count, 1.0), 0.0)
+        total, number = sum_over_devices(self, axis_name)
+        some = number > 0
+        return jnp.where(some, total / jnp.where(some, number, 1.0), 0.0)
 
     def plus(self, other: "Mean") -> "Mean":
         """The mean over both parts (a tuple's ``+`` would concatenate)."""
         return Mean(self.total + other.total, self.count + other.count)
+
+
+def sum_over_devices(tree, axis_name):
+    """Sums every leaf over the devices of ``axis_name``; None: there is one."""
+    return tree if axis_name is None else jax.lax.psum(tree, axis_name)
+
+
+def count(mask) -> jax.Array:
+    """How many of bool [...] are True: int32 []."""
+    return jnp.sum(mask, dtype=jnp.int32)
 
 
 def at_least_float32(values) -> jax.Array:

@@ -203,7 +203,8 @@ def split_cpu(*, data=1, fsdp=1, num_blocks=1) -> None:
       num_blocks: as there.
     """
     told = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
-    if told or jax.config.jax_num_cpu_devices > 0 or min(data, fsdp - 1) < 0:
+    told = told or jax.config.jax_num_cpu_devices > 0
+    if told or data < 0 or fsdp < 1:
         return
     data = data or _share(machine.cpu_threads(), fsdp, num_blocks)
     if data * fsdp > 1 and num_blocks % (data * fsdp) == 0:

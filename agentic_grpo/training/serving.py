@@ -5,10 +5,10 @@ credit [B * U, ...].
 """
 
 import jax
-import jax.numpy as jnp
 
 from agentic_grpo import learner, rollout, snapshots
 from agentic_grpo.ops import credit as credit_ops
+from agentic_grpo.ops.reductions import count
 
 
 def select(program, table, tick, step):
@@ -31,13 +31,13 @@ def select(program, table, tick, step):
     table, slots, ready, expired, waiting = jax.vmap(of_block)(table)
     pending = jax.vmap(lambda t: snapshots.pending(t, event_mask))(table)
     metrics = {
-        "events/expired_stage_rewards": jnp.sum(expired[..., :-1], dtype=jnp.int32),
-        "events/expired_verdicts": jnp.sum(expired[..., -1], dtype=jnp.int32),
-        "events/pending": jnp.sum(pending, dtype=jnp.int32),
-        "events/stage_rewards_served": jnp.sum(ready[..., :-1], dtype=jnp.int32),
-        "events/verdicts_served": jnp.sum(ready[..., -1], dtype=jnp.int32),
-        "events/rows_waiting": jnp.sum(waiting, dtype=jnp.int32),
-        "rows_occupied": jnp.sum(table.occupied, dtype=jnp.int32),
+        "events/expired_stage_rewards": count(expired[..., :-1]),
+        "events/expired_verdicts": count(expired[..., -1]),
+        "events/pending": count(pending),
+        "events/stage_rewards_served": count(ready[..., :-1]),
+        "events/verdicts_served": count(ready[..., -1]),
+        "events/rows_waiting": count(waiting),
+        "rows_occupied": count(table.occupied),
     }
     return table, slots, ready, metrics
 

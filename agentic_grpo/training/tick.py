@@ -15,6 +15,7 @@ import optax
 from agentic_grpo import episodes, learner, records, rollout, snapshots
 from agentic_grpo.models.base import Policy
 from agentic_grpo.ops import credit as credit_ops
+from agentic_grpo.ops.reductions import sum_over_devices
 from agentic_grpo.records import CORRECTION, IMMEDIATE
 from agentic_grpo.training import serving, tick_metrics
 
@@ -235,7 +236,11 @@ def _tick(program, state, axis_name):
         key=state.key,
         tick=state.tick + 1,
     )
-    return state, _sum(local, axis_name) | credit_metrics | learner_metrics, batch
+    return (
+        state,
+        sum_over_devices(local, axis_name) | credit_metrics | learner_metrics,
+        batch,
+    )
 
 
 def _move_anchor(program, table, slots, rows, batch, params):
@@ -252,7 +257,3 @@ def _move_anchor(program, table, slots, rows, batch, params):
 
     moved = jax.vmap(of_block)(table.anchor_log_probs, slots, anchor)
     return dataclasses.replace(table, anchor_log_probs=moved)
-
-
-def _sum(tree, axis_name):
-    return tree if axis_name is None else jax.lax.psum(tree, axis_name)

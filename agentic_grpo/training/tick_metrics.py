@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo import records
-from agentic_grpo.ops.reductions import Mean, masked_mean
+from agentic_grpo.ops.reductions import Mean, count, masked_mean
 
 
 def of_credit(layout, events, rows, credit, step) -> dict:
@@ -37,7 +37,7 @@ def of_credit(layout, events, rows, credit, step) -> dict:
                 (age > bound).astype(jnp.float32), served
             )
     too_old = events.ready[:, -1:, None] & events.acted & ~events.fresh[:, None, :]
-    metrics["events/expired_corrections"] = jnp.sum(too_old, dtype=jnp.int32)
+    metrics["events/expired_corrections"] = count(too_old)
     return metrics
 
 

@@ -235,7 +235,8 @@ def draw_map(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.Figu
             panel.set(xlabel=column_name, ylabel=row_name)
     figure.supxlabel(
         f"against {manifest['reference']}; brown: better, violet: worse; "
-        "95% t intervals; *: p < 0.05 after Holm; never: not every seed reaches 80%",
+        f"95% t intervals; *: p < {SIGNIFICANT} after Holm; never: not every seed "
+        "reaches 80%",
         fontsize=7,
         color="0.35",
     )
