@@ -36,7 +36,7 @@ def policy():
         )
     )
     return decoder_policy(
-        model, spec.layout, end_token=spec.end_token, pad_token=spec.pad_token
+        model, spec.layout, end_tokens=(spec.end_token,), pad_token=spec.pad_token
     )
 
 

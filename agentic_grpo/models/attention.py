@@ -4,15 +4,61 @@ Axis letters: **N** rows, **T** columns of queries, **C** columns of keys, **Q**
 of queries, **K** heads of keys and values, **D** size of a head.
 """
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 #: Stands for minus infinity among attention scores. It is finite on purpose: a row
 #: that sees nothing (padding) then gets uniform weights instead of 0 / 0.
 _HIDDEN_SCORE = -1e30
 
 
-def rotary_angles(positions, *, head_size, theta):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RopeScaling:
+    """Slower rotations, for texts longer than those first trained on (Llama 3.1).
+
+    A pair that turns less than ``low_turns`` times within ``original_length`` tokens
+    turns ``factor`` times slower; one that turns more than ``high_turns`` times stays;
+    between them the frequency is interpolated, linearly in the number of turns.
+
+    Attributes:
+      factor: at least 1.
+      low_turns: published as ``low_freq_factor``.
+      high_turns: published as ``high_freq_factor``; above ``low_turns``.
+      original_length: tokens; ``original_max_position_embeddings``.
+    """
+
+    factor: float
+    low_turns: float
+    high_turns: float
+    original_length: int
+
+    def __post_init__(self):
+        if not 1.0 <= self.factor < float("inf"):
+            raise ValueError(f"factor={self.factor!r} must be at least 1 and finite")
+        if not 0.0 < self.low_turns < self.high_turns < float("inf"):
+            raise ValueError(
+                f"high_turns={self.high_turns!r} must be finite and above "
+                f"low_turns={self.low_turns!r}, which must be positive"
+            )
+        if not 0 < self.original_length < float("inf"):
+            raise ValueError(
+                f"original_length={self.original_length!r} must be positive and finite"
+            )
+
+
+def rope_divisors(scaling, *, head_size, theta):
+    """By how much ``scaling`` divides the frequency of each pair: float64 [D / 2]."""
+    turns_per_token = theta ** -(np.arange(0, head_size, 2) / head_size) / (2 * np.pi)
+    turns = scaling.original_length * turns_per_token
+    span = scaling.high_turns - scaling.low_turns
+    kept = np.clip((turns - scaling.low_turns) / span, 0.0, 1.0)
+    return 1.0 / (kept + (1.0 - kept) / scaling.factor)
+
+
+def rotary_angles(positions, *, head_size, theta, scaling=None):
     """Cosines and signed sines by which a position turns the halves of a head.
 
     Pair (d, d + D / 2) turns by ``position * theta ** (-2 d / D)`` (Su et al. 2021).
@@ -21,14 +67,19 @@ def rotary_angles(positions, *, head_size, theta):
       positions: int [..., T].
       head_size: D, even.
       theta: base of the wavelengths.
+      scaling: a ``RopeScaling``; None: none.
 
     Returns:
       Two float32 [..., T, 1, D], to be broadcast over heads: cosines; and sines,
       negative on the first half.
     """
     exponents = jnp.arange(0, head_size, 2, dtype=jnp.float32) / head_size
+    frequencies = theta**-exponents
+    if scaling is not None:
+        divisors = rope_divisors(scaling, head_size=head_size, theta=theta)
+        frequencies = frequencies / jnp.asarray(divisors, jnp.float32)
     positions = positions.astype(jnp.float32)
-    angles = jnp.einsum("...t,d->...td", positions, theta**-exponents)
+    angles = jnp.einsum("...t,d->...td", positions, frequencies)
     cosines, sines = jnp.cos(angles), jnp.sin(angles)
     factors = (
         jnp.concatenate([cosines, cosines], axis=-1)[..., None, :],

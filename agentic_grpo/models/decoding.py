@@ -116,7 +116,7 @@ def sample_actions(
     column_visibility,
     max_actions,
     prefix_width,
-    end_token,
+    end_tokens,
     pad_token,
     temperature,
 ):
@@ -141,7 +141,8 @@ def sample_actions(
       column_visibility: bool [T, T], static; ``[q, k]``: may column q attend to k?
       max_actions: A, static.
       prefix_width: static; every marker stands before this column.
-      end_token: ends a row's stage; it is itself written.
+      end_tokens: ints, static; each ends a row's stage, and is itself written. Without
+        any, only the width ends a stage.
       pad_token: fills what is not written.
       temperature: static float; the logits are divided by it. 0 takes the most probable
         token and records log-probs and entropy at temperature 1.
@@ -160,6 +161,7 @@ def sample_actions(
         room=max_actions,
     )
     unembedding, uniforms = model.unembedding(params), jnp.asarray(uniforms)
+    end_tokens = jnp.asarray(end_tokens, jnp.int32)[None]
     steps = jnp.arange(max_actions, dtype=jnp.int32)[None]
 
     def write(actions, hidden, step, writing):
@@ -176,7 +178,8 @@ def sample_actions(
         actions = jax.tree.map(
             lambda all, one: all.at[:, step].set(one), actions, column
         )
-        return actions, writing & (token != end_token) & (step + 1 < action_width)
+        is_end = jnp.any(token[:, None] == end_tokens, axis=1)
+        return actions, writing & ~is_end & (step + 1 < action_width)
 
     def read_and_write(carry):
         step, cache, actions, writing = carry

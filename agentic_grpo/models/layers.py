@@ -13,12 +13,12 @@ from flax import nnx
 from agentic_grpo.models.attention import attend, rotary_angles, rotate
 
 
-def _projection(fan_in, fan_out, scale, config, rngs):
-    """A matrix without bias; its entries start with variance ``scale / fan_in``."""
+def _projection(fan_in, fan_out, scale, config, rngs, *, use_bias=False):
+    """A matrix whose entries start with variance ``scale / fan_in``."""
     return nnx.Linear(
         fan_in,
         fan_out,
-        use_bias=False,
+        use_bias=use_bias,
         dtype=config.dtype,
         param_dtype=config.param_dtype,
         kernel_init=nnx.initializers.variance_scaling(scale, "fan_in", "normal"),
@@ -26,9 +26,9 @@ def _projection(fan_in, fan_out, scale, config, rngs):
     )
 
 
-def _norm(config, rngs):
+def _norm(size, config, rngs):
     return nnx.RMSNorm(
-        config.hidden_size,
+        size,
         epsilon=config.norm_epsilon,
         dtype=config.dtype,
         param_dtype=config.param_dtype,
@@ -48,10 +48,20 @@ class Attention(nnx.Module):
         query_size = config.num_heads * config.head_size
         fused_size = query_size + 2 * config.num_kv_heads * config.head_size
         residual_scale = 0.5 / config.num_layers
-        self.qkv = _projection(config.hidden_size, fused_size, 1.0, config, rngs)
+        self.qkv = _projection(
+            config.hidden_size,
+            fused_size,
+            1.0,
+            config,
+            rngs,
+            use_bias=config.attention_bias,
+        )
         self.out = _projection(
             query_size, config.hidden_size, residual_scale, config, rngs
         )
+        if config.qk_norm:
+            self.query_norm = _norm(config.head_size, config, rngs)
+            self.key_norm = _norm(config.head_size, config, rngs)
 
     def project(self, stream, angles):
         """Queries, keys and values, the latter two as they go into a cache.
@@ -69,6 +79,10 @@ class Attention(nnx.Module):
         heads = self.qkv(stream).reshape(rows, columns, -1, config.head_size)
         first_value = config.num_heads + config.num_kv_heads
         rotated, values = heads[:, :, :first_value], heads[:, :, first_value:]
+        if config.qk_norm:
+            queries, keys = jnp.split(rotated, [config.num_heads], axis=2)
+            rotated = [self.query_norm(queries), self.key_norm(keys)]
+            rotated = jnp.concatenate(rotated, axis=2)
         rotated = rotate(rotated, angles)
         queries = rotated[:, :, : config.num_heads]
         keys = rotated[:, :, config.num_heads :]
@@ -98,9 +112,9 @@ class Block(nnx.Module):
     """Pre-norm residual block: attention, then gated MLP."""
 
     def __init__(self, config, *, rngs):
-        self.attention_norm = _norm(config, rngs)
+        self.attention_norm = _norm(config.hidden_size, config, rngs)
         self.attention = Attention(config, rngs=rngs)
-        self.mlp_norm = _norm(config, rngs)
+        self.mlp_norm = _norm(config.hidden_size, config, rngs)
         self.mlp = GatedMLP(config, rngs=rngs)
 
     def project(self, stream, angles):
@@ -131,7 +145,7 @@ class Decoder(nnx.Module):
         self.blocks = nnx.Dict(
             {str(i): Block(config, rngs=rngs) for i in range(config.num_layers)}
         )
-        self.final_norm = _norm(config, rngs)
+        self.final_norm = _norm(config.hidden_size, config, rngs)
         if not config.tied_embeddings:
             self.unembedding = nnx.Param(draw(rngs.params(), shape, config.param_dtype))
 
@@ -218,8 +232,12 @@ class Decoder(nnx.Module):
         """The stream [N * T, H] before the first block, and the rotary angles."""
         config = self.config
         stream = jnp.take(self.embedding[...], tokens.reshape(-1), axis=0, mode="clip")
-        size, theta = config.head_size, config.rope_theta
-        angles = rotary_angles(positions, head_size=size, theta=theta)
+        angles = rotary_angles(
+            positions,
+            head_size=config.head_size,
+            theta=config.rope_theta,
+            scaling=config.rope_scaling,
+        )
         return stream.astype(config.dtype), angles
 
 

@@ -11,14 +11,14 @@ from agentic_grpo.models.base import PackedScore, Policy
 
 
 def decoder_policy(
-    model, layout, *, end_token, pad_token, chunk_size=None, packing=None
+    model, layout, *, end_tokens, pad_token, chunk_size=None, packing=None
 ) -> Policy:
     """Binds a ``Transformer`` to a layout.
 
     Args:
       model: the decoder.
       layout: a ``records.EpisodeLayout``.
-      end_token: ends what the agent writes in a stage.
+      end_tokens: ints; each ends what the agent writes in a stage.
       pad_token: fills what is not written.
       chunk_size: vocabulary entries whose logits exist at one time when scoring; None:
         chosen so that memory stays bounded.
@@ -50,7 +50,7 @@ def decoder_policy(
             column_visibility=layout.column_visibility,
             max_actions=layout.max_action_width,
             prefix_width=prefix_width,
-            end_token=end_token,
+            end_tokens=end_tokens,
             pad_token=pad_token,
             temperature=temperature,
         )

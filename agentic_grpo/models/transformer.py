@@ -1,8 +1,9 @@
 """A causal decoder of the Llama family as pure functions of a parameter tree.
 
-RoPE, RMSNorm, gated SiLU MLP, grouped-query attention, tied or separate embeddings, no
-biases. Flax NNX builds the modules; outside there are only nested dicts of arrays and
-pure functions of them, so that any optimizer, checkpoint or transformation applies.
+RoPE, RMSNorm, gated SiLU MLP, grouped-query attention, tied or separate embeddings; as
+options what Llama 3.1, Qwen 2 and Qwen 3 add. Flax NNX builds the modules; outside are
+only nested dicts of arrays and pure functions of them, so that any optimizer,
+checkpoint or transformation applies.
 
 Axis letters: **N** rows, **T** token columns, **C** columns of a cache, **H** hidden
 size, **V** vocabulary, **K** heads of keys and values, **D** their size.
@@ -16,6 +17,7 @@ import jax.numpy as jnp
 from flax import nnx
 
 from agentic_grpo.models import layers
+from agentic_grpo.models.attention import RopeScaling
 
 LAYERS = ("unrolled", "scanned")
 
@@ -36,7 +38,10 @@ class TransformerConfig:
       head_size: size of a head, even. ``num_heads * head_size`` need not equal H.
       mlp_size: width of the gated MLP.
       tied_embeddings: read tokens out with the matrix that reads them in.
+      attention_bias: add a bias to queries, keys and values (Qwen 2).
+      qk_norm: RMSNorm of each head of queries and of keys, before RoPE (Qwen 3).
       rope_theta: base of the rotary wavelengths.
+      rope_scaling: slower rotations for long texts (Llama 3.1); None: none.
       norm_epsilon: added to the mean square in RMSNorm.
       dtype: type of the activations; attention's softmax is float32 always.
       param_dtype: type of the parameters.
@@ -55,7 +60,10 @@ class TransformerConfig:
     head_size: int
     mlp_size: int
     tied_embeddings: bool = True
+    attention_bias: bool = False
+    qk_norm: bool = False
     rope_theta: float = 10000.0
+    rope_scaling: RopeScaling | None = None
     norm_epsilon: float = 1e-6
     dtype: jax.typing.DTypeLike = jnp.float32
     param_dtype: jax.typing.DTypeLike = jnp.float32
@@ -83,6 +91,10 @@ class TransformerConfig:
             raise ValueError(f"layers={self.layers!r} must be one of {LAYERS}")
         if self.head_size % 2:
             raise ValueError(f"head_size={self.head_size} must be even for RoPE")
+        if not isinstance(self.rope_scaling, RopeScaling | None):
+            raise ValueError(
+                f"rope_scaling={self.rope_scaling!r} must be a RopeScaling or None"
+            )
         for name in ("rope_theta", "norm_epsilon"):
             value = getattr(self, name)
             if not 0.0 < value < float("inf"):

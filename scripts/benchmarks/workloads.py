@@ -89,7 +89,7 @@ def policy_of(decoder: tuple, spec, **choices):
     return decoder_policy(
         Transformer(config),
         spec.layout,
-        end_token=spec.end_token,
+        end_tokens=(spec.end_token,),
         pad_token=spec.pad_token,
     )
 

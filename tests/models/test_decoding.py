@@ -11,6 +11,7 @@ import pytest
 
 from agentic_grpo import records
 from agentic_grpo.models import categorical, decoding, transformer
+from agentic_grpo.models.attention import RopeScaling
 
 PAD, END, MARKER, V = 0, 2, 3, 13
 CONFIG = transformer.TransformerConfig(
@@ -50,7 +51,16 @@ STAGE = np.array([0, 1, 2, 2, 1, 0])
 N = len(STAGE)
 
 
-def sample(model, params, batch, *, temperature=0.7, prefix_width=None, **changes):
+def sample(
+    model,
+    params,
+    batch,
+    *,
+    temperature=0.7,
+    prefix_width=None,
+    end_tokens=(END,),
+    **changes,
+):
     batch = {**batch, **changes}
     return decoding.sample_actions(
         model,
@@ -61,14 +71,16 @@ def sample(model, params, batch, *, temperature=0.7, prefix_width=None, **change
         column_visibility=LAYOUT.column_visibility,
         max_actions=A,
         prefix_width=prefix_width or int(LAYOUT.offsets[-1]) + 1,
-        end_token=END,
+        end_tokens=end_tokens,
         pad_token=PAD,
         temperature=temperature,
     )
 
 
 jitted_sample = functools.partial(
-    jax.jit, static_argnums=0, static_argnames=("temperature", "prefix_width")
+    jax.jit,
+    static_argnums=0,
+    static_argnames=("temperature", "prefix_width", "end_tokens"),
 )(sample)
 
 
@@ -150,6 +162,25 @@ def test_sampled_log_probs_are_the_scored_ones(model, params, batch):
     assert np.std(np.asarray(actions.log_probs)[np.asarray(actions.mask)]) > 0.3
 
 
+def test_options_of_the_family_keep_sampler_and_scorer_together(batch):
+    config = dataclasses.replace(
+        CONFIG,
+        attention_bias=True,
+        qk_norm=True,
+        rope_scaling=RopeScaling(
+            factor=8.0, low_turns=0.1, high_turns=1.0, original_length=8
+        ),
+    )
+    model = transformer.Transformer(config)
+    params = jax.tree.map(
+        lambda leaf: leaf + jax.random.normal(jax.random.key(leaf.size), leaf.shape),
+        model.init(jax.random.key(0)),
+    )
+    actions = jitted_sample(model, params, batch)
+    assert max(gap_to_score(model, params, batch, actions)) < 1e-5
+    assert np.std(np.asarray(actions.log_probs)[np.asarray(actions.mask)]) > 0.3
+
+
 def test_bfloat16_activations_keep_sampler_and_scorer_close(params, batch):
     low = transformer.Transformer(dataclasses.replace(CONFIG, dtype="bfloat16"))
     actions = jitted_sample(low, params, batch)
@@ -179,6 +210,23 @@ def test_actions_are_a_prefix_that_ends_at_the_end_token_or_the_width(
             ended += length < width
             stopped += length == width
     assert ended and stopped
+
+
+def test_any_of_several_end_tokens_ends_a_stage(model, params, batch):
+    endless = jitted_sample(model, params, batch, end_tokens=())
+    length = np.where(batch["active"], batch["action_width"], 0)
+    np.testing.assert_array_equal(np.asarray(endless.mask).sum(1), length)
+    ends = (int(endless.tokens[0, 1]), int(endless.tokens[2, 2]))
+    assert ends[0] != ends[1]
+    actions = jitted_sample(model, params, batch, end_tokens=ends)
+    is_end = np.isin(endless.tokens, ends) & np.asarray(endless.mask)
+    before = np.cumsum(is_end, axis=1) - is_end
+    expected = np.asarray(endless.mask) & (before == 0)
+    assert expected.sum() < length.sum()  # some are cut, each by its own token
+    np.testing.assert_array_equal(actions.mask, expected)
+    np.testing.assert_array_equal(
+        np.asarray(actions.tokens)[expected], np.asarray(endless.tokens)[expected]
+    )
 
 
 def test_rows_at_different_stages_decode_as_they_would_alone(model, params, batch):
@@ -306,7 +354,7 @@ def sample_bigrams(table, first, uniforms, *, temperature):
         column_visibility=np.ones((1, 1), bool),
         max_actions=width,
         prefix_width=1,
-        end_token=99,
+        end_tokens=(),
         pad_token=0,
         temperature=temperature,
     )

@@ -70,7 +70,7 @@ def policy_of(blind):
     return decoder_policy(
         transformer.Transformer(CONFIG),
         layout_of(blind=blind),
-        end_token=END,
+        end_tokens=(END,),
         pad_token=0,
         packing=packing.Packing(rows=ROWS, width=WIDTH),
     )

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentic_grpo.models import layers, transformer
+from agentic_grpo.models import attention, layers, transformer
 
 CONFIG = transformer.TransformerConfig(
     vocabulary_size=13,
@@ -21,6 +21,13 @@ CONFIG = transformer.TransformerConfig(
     rope_theta=100.0,
 )
 UNTIED = dataclasses.replace(CONFIG, tied_embeddings=False)
+#: Pairs that turn 6.4, 1.4 and 0.3 times in the original length: one of each kind.
+LLAMA_3 = attention.RopeScaling(
+    factor=4.0, low_turns=1.0, high_turns=4.0, original_length=40
+)
+OPTIONS = dataclasses.replace(
+    CONFIG, attention_bias=True, qk_norm=True, rope_scaling=LLAMA_3
+)
 T = 7
 CAUSAL = np.tril(np.ones((1, T, T), bool))
 
@@ -37,17 +44,20 @@ def model():
 
 @pytest.fixture(scope="module")
 def params(model):
-    params = model.init(jax.random.key(0))
-    # Norm scales start at one, where a forgotten scale would go unseen.
+    return draw_params(model)
+
+
+def draw_params(model):
+    """Norm scales start at 1 and biases at 0, where forgetting them goes unseen."""
     keys = iter(jax.random.split(jax.random.key(1), 100))
-    return jax.tree_util.tree_map_with_path(
-        lambda path, leaf: (
-            leaf * jax.random.uniform(next(keys), leaf.shape, minval=0.5, maxval=2.0)
-            if "scale" in jax.tree_util.keystr(path)
-            else leaf
-        ),
-        params,
-    )
+
+    def change(path, leaf):
+        if path[-1].key == "kernel" or "embedding" in path[-1].key:
+            return leaf
+        draw = jax.random.uniform(next(keys), leaf.shape, minval=0.5, maxval=2.0)
+        return draw if path[-1].key == "scale" else draw - 1.0
+
+    return jax.tree_util.tree_map_with_path(change, model.init(jax.random.key(0)))
 
 
 def draw_tokens(rows=2, seed=0):
@@ -65,28 +75,47 @@ def slow_norm(vector, scale):
     return vector / np.sqrt(np.mean(vector**2) + CONFIG.norm_epsilon) * scale
 
 
-def slow_rotate(head, position, theta):
+def slow_frequency(d, size, theta, scaling=None):
+    frequency = theta ** (-2.0 * d / size)
+    if scaling is None:
+        return frequency
+    turns = scaling.original_length * frequency / (2 * np.pi)
+    if turns >= scaling.high_turns:
+        return frequency
+    if turns <= scaling.low_turns:
+        return frequency / scaling.factor
+    part = (turns - scaling.low_turns) / (scaling.high_turns - scaling.low_turns)
+    return part * frequency + (1 - part) * frequency / scaling.factor
+
+
+def slow_rotate(head, position, theta, scaling=None):
     half = len(head) // 2
     turned = np.zeros_like(head)
     for d in range(half):
-        angle = position * theta ** (-2.0 * d / len(head))
+        angle = position * slow_frequency(d, len(head), theta, scaling)
         value = (head[d] + 1j * head[d + half]) * np.exp(1j * angle)
         turned[d], turned[d + half] = value.real, value.imag
     return turned
 
 
-def slow_attention(block, normed, positions, mask):
-    heads, kv_heads, size = CONFIG.num_heads, CONFIG.num_kv_heads, CONFIG.head_size
-    fused = [(x @ block["qkv"]["kernel"]).reshape(-1, size) for x in normed]
+def slow_attention(block, normed, positions, mask, config):
+    heads, kv_heads, size = config.num_heads, config.num_kv_heads, config.head_size
+    bias = block["qkv"].get("bias", 0.0)
+    fused = [(x @ block["qkv"]["kernel"] + bias).reshape(-1, size) for x in normed]
     mixed = np.zeros((len(normed), heads, size))
+
+    def place(head, norm, position):
+        if config.qk_norm:
+            head = slow_norm(head, block[norm]["scale"])
+        return slow_rotate(head, position, config.rope_theta, config.rope_scaling)
+
     for t in range(len(normed)):
         for h in range(heads):
             shared = h // (heads // kv_heads)
-            query = slow_rotate(fused[t][h], positions[t], CONFIG.rope_theta)
+            query = place(fused[t][h], "query_norm", positions[t])
             seen = [k for k in range(len(normed)) if mask[t, k]]
             keys = [
-                slow_rotate(fused[k][heads + shared], positions[k], CONFIG.rope_theta)
-                for k in seen
+                place(fused[k][heads + shared], "key_norm", positions[k]) for k in seen
             ]
             scores = np.exp([query @ key / np.sqrt(size) for key in keys])
             values = [fused[k][heads + kv_heads + shared] for k in seen]
@@ -99,14 +128,16 @@ def slow_mlp(block, vector):
     return (gate / (1.0 + np.exp(-gate)) * up) @ block["down"]["kernel"]
 
 
-def slow_hidden(params, tokens, positions, mask):
+def slow_hidden(params, tokens, positions, mask, config):
     params = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), params)
     stream = params["embedding"][tokens]
     for index in range(CONFIG.num_layers):
         block = params["blocks"][str(index)]
         scale = block["attention_norm"]["scale"]
         normed = np.array([slow_norm(x, scale) for x in stream])
-        stream = stream + slow_attention(block["attention"], normed, positions, mask)
+        stream = stream + slow_attention(
+            block["attention"], normed, positions, mask, config
+        )
         scale = block["mlp_norm"]["scale"]
         stream = stream + np.array(
             [slow_mlp(block["mlp"], slow_norm(x, scale)) for x in stream]
@@ -115,14 +146,18 @@ def slow_hidden(params, tokens, positions, mask):
     return np.array([slow_norm(x, scale) for x in stream])
 
 
-def test_forward_matches_the_slow_decoder_under_odd_masks_and_positions(model, params):
+@pytest.mark.parametrize("config", [CONFIG, OPTIONS], ids=["plain", "options"])
+def test_forward_matches_the_slow_decoder_under_odd_masks_and_positions(config):
+    model = transformer.Transformer(config)
+    params = draw_params(model)
     rng = np.random.default_rng(3)
     tokens = draw_tokens()
     positions = rng.integers(0, 40, (2, T)).astype(np.int32)
     mask = CAUSAL & (rng.random((2, T, T)) < 0.6) | np.eye(T, dtype=bool)
     got = compute_hidden(model, params, tokens, positions, mask)
     expected = [
-        slow_hidden(params, *row) for row in zip(tokens, positions, mask, strict=True)
+        slow_hidden(params, *row, config)
+        for row in zip(tokens, positions, mask, strict=True)
     ]
     np.testing.assert_allclose(got, expected, atol=2e-6)
 
@@ -145,6 +180,29 @@ def test_rotation_matches_complex_numbers_and_keeps_only_distances():
 
     assert dot(9, 4) == pytest.approx(dot(25, 20), abs=1e-5)
     assert abs(dot(9, 4) - dot(4, 9)) > 1e-3  # a distance with a sign
+
+
+def test_scaling_keeps_fast_pairs_and_slows_slow_ones():
+    # Frequencies 1, 1/2, 1/4; in 16 pi tokens 8, 4 and 2 turns: all of it is kept, a
+    # third, none. 1 / (1/3 + 2/3 / 4) = 2.
+    scaling = attention.RopeScaling(
+        factor=4.0, low_turns=2.0, high_turns=8.0, original_length=16 * np.pi
+    )
+    divisors = attention.rope_divisors(scaling, head_size=6, theta=8.0)
+    np.testing.assert_allclose(divisors, [1.0, 2.0, 4.0], rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"factor": 0.5}, "factor=0.5 must be at least 1"),
+        ({"low_turns": 4.0}, "high_turns=4.0 must be finite and above low_turns=4.0"),
+        ({"original_length": 0}, "original_length=0 must be positive"),
+    ],
+)
+def test_bad_scaling_is_refused_by_name(change, message):
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(LLAMA_3, **change)
 
 
 def test_causality_is_proved_by_gradients(model, params):
@@ -325,6 +383,7 @@ def test_models_of_equal_sizes_are_one_static_argument():
         ("num_kv_heads", 3),
         ("head_size", 5),
         ("rope_theta", 0.0),
+        ("rope_scaling", 8.0),
         ("norm_epsilon", float("nan")),
         ("dtype", "int32"),
         ("param_dtype", "bool"),
