@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from agentic_grpo import snapshots
 from agentic_grpo.envs import base
+from agentic_grpo.layout import place
 from agentic_grpo.models.base import Policy
 from agentic_grpo.records import NEVER, EndReason
 from agentic_grpo.snapshots import SnapshotTable
@@ -109,7 +110,7 @@ def play_stage(
         (*lanes_and_members, layout.max_observation_width),
     )
     rows, is_action = _put(rows, written, mask, stage, layout, part="action")
-    placed = snapshots.place(log_probs, stage, layout, part="action", fill=0.0)
+    placed = place(log_probs, stage, layout, part="action", fill=0.0)
     log_probs = jnp.where(is_action, placed, rows.log_probs)
     rows, _ = _put(
         rows,
@@ -178,8 +179,8 @@ def split_keys(keys):
 
 def _put(rows, values, mask, stage, layout, *, part):
     """Writes tokens [N, G, W] on the columns of each lane's stage."""
-    here = snapshots.place(mask, stage, layout, part=part, fill=False)
-    placed = snapshots.place(values, stage, layout, part=part, fill=0)
+    here = place(mask, stage, layout, part=part, fill=False)
+    placed = place(values, stage, layout, part=part, fill=0)
     tokens = jnp.where(here, placed, rows.tokens)
     token_mask = rows.token_mask | here
     return dataclasses.replace(rows, tokens=tokens, token_mask=token_mask), here

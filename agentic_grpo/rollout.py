@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo import episodes, records, rollout_metrics, snapshots
+from agentic_grpo import blocks, episodes, records, rollout_metrics, snapshots
 from agentic_grpo.ops.reductions import count
 from agentic_grpo.records import NEVER, EndReason
 from agentic_grpo.snapshots import SnapshotTable
@@ -131,8 +131,8 @@ def advance(
     keys = jax.vmap(jax.random.fold_in, (None, 0))(tick_key, global_lane.reshape(-1))
     start_keys, play_keys = episodes.split_keys(keys)
 
-    at_work = merge(jax.vmap(_take)(lanes, lane))
-    rows = merge(jax.vmap(snapshots.read)(table, row))
+    at_work = blocks.merge(jax.vmap(_take)(lanes, lane))
+    rows = blocks.merge(jax.vmap(snapshots.read)(table, row))
     flat_starting, flat_working = starting.reshape(-1), working.reshape(-1)
     at_work, rows = _start_lanes(
         environment, settings, at_work, rows, flat_starting, start_keys
@@ -159,9 +159,9 @@ def advance(
     )
 
     keep = jnp.where(working, lane, settings.num_lanes)
-    lanes = jax.vmap(snapshots.write)(lanes, keep, unmerge(at_work, num_blocks))
+    lanes = jax.vmap(snapshots.write)(lanes, keep, blocks.unmerge(at_work, num_blocks))
     target = jnp.where(working, row, num_rows)
-    table = jax.vmap(snapshots.write)(table, target, unmerge(rows, num_blocks))
+    table = jax.vmap(snapshots.write)(table, target, blocks.unmerge(rows, num_blocks))
     metrics = rollout_metrics.of_stages(
         environment.spec.layout, result, rows, stage, acting, flat_working
     ) | {
@@ -268,13 +268,3 @@ def _where(condition, new, old):
         return jnp.where(condition.reshape(-1, *(1,) * (a.ndim - 1)), a, b)
 
     return jax.tree.map(choose, new, old)
-
-
-def merge(tree):
-    """Leading axes [B, N, ...] -> [B * N, ...] of every leaf."""
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
-
-
-def unmerge(tree, num_blocks):
-    """Leading axis [B * N, ...] -> [B, N, ...] of every leaf."""
-    return jax.tree.map(lambda x: x.reshape(num_blocks, -1, *x.shape[1:]), tree)

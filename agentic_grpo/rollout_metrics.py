@@ -10,7 +10,7 @@ def of_stages(layout, result, rows, stage, acting, working):
     """What the stages brought, as soon as the simulator knows it.
 
     Args:
-      layout: a ``records.EpisodeLayout``.
+      layout: a ``layout.EpisodeLayout``.
       result: ``envs.base.StageResult`` [N, G].
       rows: snapshot rows [N], the stage written and its events scheduled.
       stage: int32 [N]; which stage was written.

@@ -211,30 +211,3 @@ def settle(table, rows, ready, event_mask, *, spent, paid, divisor):
     return dataclasses.replace(
         table, occupied=table.occupied & (table.generating | still_needed)
     )
-
-
-def place(values, stage, layout, *, part, fill):
-    """Spreads per-stage values [N, G, W] onto the token columns of each lane's stage.
-
-    Args:
-      values: [N, G, W], W the widest action (or observation) of any stage.
-      stage: int32 [N].
-      layout: the episode's columns.
-      part: "marker", "action" or "observation".
-      fill: value of all other columns.
-
-    Returns:
-      [N, G, T].
-    """
-    lanes, members, _ = values.shape
-    placed = jnp.full((lanes, members, layout.num_columns), fill, values.dtype)
-    for index, spec in enumerate(layout.stages):
-        start, width = {
-            "marker": (0, 1),
-            "action": (1, spec.action_width),
-            "observation": (1 + spec.action_width, spec.observation_width),
-        }[part]
-        first = layout.offsets[index] + start
-        here = jnp.where((stage == index)[:, None, None], values[:, :, :width], fill)
-        placed = placed.at[:, :, first : first + width].set(here.astype(values.dtype))
-    return placed

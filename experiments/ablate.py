@@ -15,7 +15,7 @@ import sys
 import jax
 from absl import app, flags, logging
 
-from experiments import ablation, search, suites
+from experiments.studies import ablation, search, suites
 
 SUITES = flags.DEFINE_list(
     "suite", None, f"One or some of {', '.join(suites.names())}.", required=True

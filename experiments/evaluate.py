@@ -15,8 +15,8 @@ from absl import app, flags, logging
 
 from agentic_grpo.training import compile_cache, evaluation
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
-from experiments import workdir
-from experiments.build import build, state_shapes
+from experiments.config.build import build, state_shapes
+from experiments.runs import workdir
 
 WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
 TICK = flags.DEFINE_integer("tick", None, "Which checkpoint; the newest by default.")

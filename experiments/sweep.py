@@ -22,10 +22,10 @@ import jax
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-from experiments import grid, runner, sweeping
-from experiments.checks import require
-from experiments.runner import State
-from experiments.sweep_display import report
+from experiments.config.checks import require
+from experiments.sweeps import grid, planning, scheduler
+from experiments.sweeps.live_table import report
+from experiments.sweeps.scheduler import State
 
 CONFIG = config_flags.DEFINE_config_file("config", None, "What the points start from.")
 WORKDIR = flags.DEFINE_string("workdir", None, "The sweep's folder.")
@@ -65,7 +65,7 @@ def main(argv):
         sys.exit(any(one.state is not State.DONE for one in progress))
 
 
-def run(axes: list[str]) -> list[runner.Progress] | None:
+def run(axes: list[str]) -> list[scheduler.Progress] | None:
     """Runs what the flags say; None after a dry run."""
     overrides = _points(axes)
     seeds = range(FIRST_SEED.value, FIRST_SEED.value + SEEDS.value)
@@ -76,20 +76,20 @@ def run(axes: list[str]) -> list[runner.Progress] | None:
         "left out: the points name their seeds",
     )
     folder = pathlib.Path(WORKDIR.value)
-    points = sweeping.make_points(overrides, seeds)
-    jobs = sweeping.make_jobs(
+    points = planning.make_points(overrides, seeds)
+    jobs = planning.make_jobs(
         CONFIG.value, points, folder, seeds_together=VMAP_SEEDS.value
     )
-    jobs = runner.shard(jobs, SHARD.value)
+    jobs = scheduler.shard(jobs, SHARD.value)
     if DRY_RUN.value:
         for job in jobs:
             state = "finished" if job.is_finished else f"{job.seconds:.0f} s"
             print(f"{folder / job.name}  {state}")
-        print(sweeping.plan(jobs, PARALLEL.value))
+        print(planning.plan(jobs, PARALLEL.value))
         return None
-    print(sweeping.plan(jobs, PARALLEL.value), file=sys.stderr)
+    print(planning.plan(jobs, PARALLEL.value), file=sys.stderr)
     shared = WARM_START_CACHE.value
-    return sweeping.execute(
+    return planning.execute(
         jobs,
         folder,
         parallel=PARALLEL.value,

@@ -27,13 +27,18 @@ from agentic_grpo.training import (
     evaluation,
     leaves,
     processes,
-    profiling,
 )
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from agentic_grpo.training.loop import Hooks, NonFiniteError, stop_on_sigterm, train
 from agentic_grpo.training.metrics import MetricsWriter, Progress
-from experiments import base_model, workdir
-from experiments.build import Experiment, build, build_layout, state_shapes, trace
+from experiments.config.build import (
+    Experiment,
+    build,
+    build_layout,
+    state_shapes,
+    trace,
+)
+from experiments.runs import base_model, profiling, workdir
 
 CONFIG = config_flags.DEFINE_config_file(
     "config", None, "The experiment's config file."

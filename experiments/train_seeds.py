@@ -14,7 +14,7 @@ from absl import app, flags, logging
 from agentic_grpo.training import compile_cache
 from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.loop import NonFiniteError
-from experiments import seeds_together, workdir
+from experiments.runs import seeds_together, workdir
 
 WORKDIRS = flags.DEFINE_multi_string(
     "workdir", None, "The folder of a seed; once for each.", required=True

@@ -23,7 +23,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from agentic_grpo.training import machine
+from agentic_grpo.training import host
 from scripts.benchmarks import reporting, virtual_environments, workloads
 from scripts.benchmarks.measuring import result, summarise
 
@@ -149,7 +149,7 @@ def hold(name: str, contest: Contest, sizes, *, rounds: int, pythons: dict) -> l
                 "work": contest.work,
                 "vocabulary": contest.vocabulary,
                 "sizes": dataclasses.asdict(sizes),
-                "threads": machine.cpu_threads(),
+                "threads": host.cpu_threads(),
             }
             try:
                 workers[entrant] = Worker(python, script, options)

@@ -19,9 +19,8 @@ from agentic_grpo.envs.code_execution import (
     CodeExecutionConfig,
     ScriptedAgent,
     diagnostics,
-    families,
-    splits,
 )
+from agentic_grpo.envs.code_execution.problems import families, splits
 
 DEFAULTS = CodeExecutionConfig()
 

@@ -19,9 +19,11 @@ import numpy as np
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from agentic_grpo.envs.code_execution import assembler, machine
-from agentic_grpo.envs.code_execution.instructions import MachineVerdict
-from tests import random_programs, reference_machine
+from agentic_grpo.envs.code_execution.vm import assembler, interpreter
+from agentic_grpo.envs.code_execution.vm.instructions import (
+    MachineVerdict,
+)
+from scripts.fuzzing import random_programs, reference_machine
 
 LENGTHS = (16, 24, 8, 40, 12)
 BATCH = 4096
@@ -42,7 +44,7 @@ def main():
 
 def fuzz(num_programs, seed):
     """Runs the comparison, prints a summary; returns the exit status."""
-    run = jax.jit(machine.run)
+    run = jax.jit(interpreter.run)
     verdicts, executed, differences = collections.Counter(), 0, 0
     began = time.monotonic()
     for start in range(0, num_programs, BATCH):

@@ -21,7 +21,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
-from experiments import comparison, report
+from experiments.studies import comparison, report
 from scripts.figures import learning_curves, suites
 
 

@@ -50,8 +50,8 @@ fi
 prepare_environment
 cd "$ROOT"
 if [[ -z "$parallel" ]]; then
-  parallel="$("$PYTHON" -c 'from agentic_grpo.training import machine
-print(machine.cpu_threads())')"
+  parallel="$("$PYTHON" -c 'from agentic_grpo.training import host
+print(host.cpu_threads())')"
 fi
 
 # A child in the background, so that a signal to this script is passed on at once.

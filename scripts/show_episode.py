@@ -35,8 +35,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from agentic_grpo import episodes
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
-from experiments import workdir
-from experiments.build import build, state_shapes
+from experiments.config.build import build, state_shapes
+from experiments.runs import workdir
 from scripts.viewing import in_flight, page, replayed, terminal
 from scripts.viewing.story import Story
 

@@ -23,7 +23,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from agentic_grpo.training import compile_cache
-from scripts import disturbances, trials
+from scripts.fault_injection import disturbances, trials
 
 
 def main() -> None:

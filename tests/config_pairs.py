@@ -52,7 +52,7 @@ WITHOUT_STAGE_DIVISOR = ("returns", "state_groups")
 
 
 def is_legal(row) -> bool:
-    """The rules between fields, as ``experiments.build`` states them."""
+    """The rules between fields, as ``experiments.config.build`` states them."""
     credit = row["algorithm.credit"]
     packed = row["learner.packed_rows"] > 0
     on_one_device = row["devices.data"] == 1 or row["devices.parallelism"] == "pmap"

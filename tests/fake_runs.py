@@ -3,8 +3,8 @@
 import json
 
 from agentic_grpo.training import metrics
-from experiments import workdir
 from experiments.configs import smoke
+from experiments.runs import workdir
 
 
 def write(folder, rates, *, config=None, every=5, tokens=100.0, groups=2.0, test=None):

@@ -13,7 +13,7 @@ import pytest
 import toy_environment
 
 from agentic_grpo import records
-from experiments import ranges
+from experiments.config import ranges
 from experiments.configs import quickstart, smoke
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]

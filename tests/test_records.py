@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agentic_grpo.records import EpisodeLayout, StageKind, StageSpec, fully_visible
+from agentic_grpo.layout import EpisodeLayout, StageKind, StageSpec, fully_visible
 
 
 def stage(name, **changes):

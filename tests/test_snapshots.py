@@ -9,6 +9,7 @@ import pytest
 import toy_environment as toy
 
 from agentic_grpo import snapshots
+from agentic_grpo.layout import place
 from agentic_grpo.records import NEVER
 
 ROWS, MEMBERS = 4, 2
@@ -132,7 +133,7 @@ def test_values_land_on_the_columns_of_their_stage(part):
     values = jnp.arange(1, 4, dtype=jnp.int32)[None, None, :]
     values = jnp.broadcast_to(values, (2, MEMBERS, 3))
     stage = jnp.array([0, 1])
-    placed = np.asarray(snapshots.place(values, stage, LAYOUT, part=part, fill=0))
+    placed = np.asarray(place(values, stage, LAYOUT, part=part, fill=0))
     for lane, here in columns.items():
         expected = np.zeros(LAYOUT.num_columns, int)
         expected[here] = np.arange(1, len(here) + 1)

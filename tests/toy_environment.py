@@ -11,8 +11,8 @@ the environment fail; NAN_TOKEN makes the stage reward NaN.
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo import records
 from agentic_grpo.envs import base
+from agentic_grpo.layout import EpisodeLayout, StageKind, StageSpec, fully_visible
 from agentic_grpo.records import EndReason
 
 PAD, END, STOP, FAULT_TOKEN, NAN_TOKEN, GUESS, ANSWER, DIGITS = 0, 1, 2, 3, 4, 5, 6, 7
@@ -25,17 +25,17 @@ class ToyEnvironment:
     def __init__(self, *, guess_latency=1, answer_latency=1, verdict_latency=3):
         self._latencies = guess_latency, answer_latency, verdict_latency
         stages = (
-            records.StageSpec(
+            StageSpec(
                 name="guess",
-                kind=records.StageKind.SKILL,
+                kind=StageKind.SKILL,
                 action_width=2,
                 observation_width=1,
                 max_latency=guess_latency + 7,
                 marker=GUESS,
             ),
-            records.StageSpec(
+            StageSpec(
                 name="answer",
-                kind=records.StageKind.ESTIMATE,
+                kind=StageKind.ESTIMATE,
                 action_width=3,
                 observation_width=0,
                 max_latency=answer_latency,
@@ -46,8 +46,8 @@ class ToyEnvironment:
             vocabulary_size=VOCABULARY_SIZE,
             pad_token=PAD,
             end_token=END,
-            layout=records.EpisodeLayout(
-                prompt_width=2, stages=stages, visibility=records.fully_visible(2)
+            layout=EpisodeLayout(
+                prompt_width=2, stages=stages, visibility=fully_visible(2)
             ),
             levels=("even", "odd"),
             max_verdict_latency=verdict_latency,

@@ -9,9 +9,9 @@ import toy_environment as toy
 from agentic_grpo import learner, rollout
 from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
-from agentic_grpo.ops import aggregation, credit
+from agentic_grpo.ops import aggregation, credit, objective
 from agentic_grpo.ops.policy_losses import ppo_clip_loss
-from agentic_grpo.training import objective, tick
+from agentic_grpo.training import tick
 
 MEMBERS = 4
 

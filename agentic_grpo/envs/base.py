@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import jax
 
 from agentic_grpo import records
+from agentic_grpo.layout import EpisodeLayout
 
 State = Any  # a pytree whose leaves have the leading axis N
 
@@ -33,7 +34,7 @@ class EnvironmentSpec:
     vocabulary_size: int
     pad_token: int
     end_token: int
-    layout: records.EpisodeLayout
+    layout: EpisodeLayout
     levels: tuple[str, ...]
     max_verdict_latency: int
     min_stages: int = 1

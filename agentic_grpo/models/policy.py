@@ -17,7 +17,7 @@ def decoder_policy(
 
     Args:
       model: the decoder.
-      layout: a ``records.EpisodeLayout``.
+      layout: a ``layout.EpisodeLayout``.
       end_tokens: ints; each ends what the agent writes in a stage.
       pad_token: fills what is not written.
       chunk_size: vocabulary entries whose logits exist at one time when scoring; None:

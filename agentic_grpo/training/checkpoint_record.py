@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from agentic_grpo.training import leaves, machine
+from agentic_grpo.training import host, leaves
 
 #: Version of the layout of the state. A checkpoint of another version is refused.
 SCHEMA_VERSION = 1
@@ -42,7 +42,7 @@ def make(
         raise ValueError(f"metric: {metric}; it must be finite.")
     record = {
         "schema_version": SCHEMA_VERSION,
-        "environment": machine.describe(),
+        "environment": host.describe(),
         "metadata": metadata,
         "metric": None if metric is None else float(metric),
         "leaves": {name: leaves.describe(leaf) for name, leaf in named.items()},

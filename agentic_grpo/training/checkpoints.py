@@ -17,7 +17,7 @@ import orbax.checkpoint as ocp
 from absl import logging
 from jax.experimental import multihost_utils
 
-from agentic_grpo.training import checkpoint_record, leaves, machine
+from agentic_grpo.training import checkpoint_record, host, leaves
 
 State = Any  # a pytree of arrays, typed keys, and bool, int and float leaves
 
@@ -265,7 +265,7 @@ class Checkpoints:
         self._damaged.clear()
 
     def _warn_of_another_environment(self, step: int, record: dict[str, Any]) -> None:
-        differing = machine.differences(record["environment"], machine.describe())
+        differing = host.differences(record["environment"], host.describe())
         if differing:
             logging.warning(
                 "checkpoint %s was written in another environment (%s): the run goes "

@@ -12,7 +12,7 @@ import jax
 import jaxlib
 from absl import logging
 
-from agentic_grpo.training import machine
+from agentic_grpo.training import host
 
 #: A program that compiles faster than this is not worth a file.
 MIN_COMPILE_SECONDS = 0.5
@@ -58,5 +58,5 @@ def enable(directory: str | None = None) -> pathlib.Path | None:
 def default_directory() -> pathlib.Path:
     """The per-user folder: CACHE/agentic_grpo/PROCESSOR-jaxlibVERSION."""
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    name = f"{machine.processor_slug()}-jaxlib{jaxlib.__version__}"
+    name = f"{host.processor_slug()}-jaxlib{jaxlib.__version__}"
     return pathlib.Path(base).expanduser() / "agentic_grpo" / name

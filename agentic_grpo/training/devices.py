@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-from agentic_grpo.training import leaves, machine, tick
+from agentic_grpo.training import host, leaves, tick
 
 PARALLELISMS = ("jit", "pmap")
 AXES = ("data", "fsdp")
@@ -206,7 +206,7 @@ def split_cpu(*, data=1, fsdp=1, num_blocks=1) -> None:
     told = told or jax.config.jax_num_cpu_devices > 0
     if told or data < 0 or fsdp < 1:
         return
-    data = data or _share(machine.cpu_threads(), fsdp, num_blocks)
+    data = data or _share(host.cpu_threads(), fsdp, num_blocks)
     if data * fsdp > 1 and num_blocks % (data * fsdp) == 0:
         with contextlib.suppress(RuntimeError):  # JAX has started, with what there is
             jax.config.update("jax_num_cpu_devices", data * fsdp)

@@ -6,7 +6,7 @@ credit [B * U, ...].
 
 import jax
 
-from agentic_grpo import learner, rollout, snapshots
+from agentic_grpo import blocks, learner, snapshots
 from agentic_grpo.ops import credit as credit_ops
 from agentic_grpo.ops.reductions import count
 
@@ -49,10 +49,10 @@ def batch_of(program, rows, credit):
         credit, segments, rows.action_mask, exclude_silent=program.exclude_silent
     )
     return learner.Batch(
-        tokens=rollout.merge(rows.tokens),
-        token_mask=rollout.merge(rows.token_mask),
-        anchor_log_probs=rollout.merge(rows.anchor_log_probs),
-        behaviour_log_probs=rollout.merge(rows.log_probs),
+        tokens=blocks.merge(rows.tokens),
+        token_mask=blocks.merge(rows.token_mask),
+        anchor_log_probs=blocks.merge(rows.anchor_log_probs),
+        behaviour_log_probs=blocks.merge(rows.log_probs),
         credit=jax.tree.map(lambda x: x.reshape(2, -1, x.shape[-1]), token_credit),
     )
 
@@ -71,5 +71,5 @@ def settle(program, table, slots, ready, credit):
             divisor=divisor,
         )
 
-    noted = rollout.unmerge((credit.spent, credit.paid, credit.divisor), slots.shape[0])
+    noted = blocks.unmerge((credit.spent, credit.paid, credit.divisor), slots.shape[0])
     return jax.vmap(of_block)(table, slots, ready, *noted)

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from agentic_grpo import episodes, learner, records, rollout, snapshots
+from agentic_grpo import blocks, episodes, learner, records, rollout, snapshots
 from agentic_grpo.models.base import Policy
 from agentic_grpo.ops import credit as credit_ops
 from agentic_grpo.ops.reductions import sum_over_devices
@@ -198,9 +198,9 @@ def _tick(program, state, axis_name):
     table, slots, ready, table_metrics = serving.select(
         program, table, state.tick, step
     )
-    rows = rollout.merge(jax.vmap(snapshots.read)(table, slots))
+    rows = blocks.merge(jax.vmap(snapshots.read)(table, slots))
     events = snapshots.stage_events(
-        rows, rollout.merge(ready), learner_step=step, max_age=program.max_age
+        rows, blocks.merge(ready), learner_step=step, max_age=program.max_age
     )
     credit = program.credit_rule.apply(state.credit, events)
     credit_state, credit_metrics = program.credit_rule.update(

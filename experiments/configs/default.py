@@ -9,7 +9,10 @@ value has one home: here, or, for the environment, in its own config class.
 from ml_collections import ConfigDict
 from ml_collections.config_dict import create
 
-from experiments.build_environment import code_execution_fields, tool_workflow_fields
+from experiments.config.environment import (
+    code_execution_fields,
+    tool_workflow_fields,
+)
 
 
 def get_config() -> ConfigDict:
@@ -70,7 +73,7 @@ def get_config() -> ConfigDict:
     )
 
     c.algorithm = create(
-        credit="calibrated",  # one of build_algorithm.CREDIT_RULES; its options below
+        credit="calibrated",  # one of config.algorithm.CREDIT_RULES; its options below
         divisor="running",  # own (as publicly reported), stage, running, none
         baseline="mean",  # mean, leave_one_out
         use_ranks=False,

@@ -6,7 +6,7 @@
 
 import pathlib
 
-from experiments import workdir
+from experiments.runs import workdir
 
 
 def get_config(folder):

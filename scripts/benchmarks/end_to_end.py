@@ -15,9 +15,10 @@ import sys
 import tempfile
 import time
 
-from agentic_grpo.training import compile_cache, profiling
-from experiments.build import build, build_layout
+from agentic_grpo.training import compile_cache
+from experiments.config.build import build, build_layout
 from experiments.configs import quickstart
+from experiments.runs import profiling
 from scripts.benchmarks import stage_by_stage, workloads
 from scripts.benchmarks.measuring import result, take_turns
 

@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentic_grpo.envs.code_execution import machine
+from agentic_grpo.envs.code_execution.vm import interpreter
 from agentic_grpo.rollout import RolloutSettings
-from experiments.build import Experiment, build
+from experiments.config.build import Experiment, build
 from experiments.configs import default
 from scripts.benchmarks import plain_machine, virtual_environments, workloads
 from scripts.benchmarks.measuring import result, take_turns
@@ -50,7 +50,7 @@ def _machine(experiment, played, numba_folder):
     """Programs per second of the machine and of the same machine written plainly."""
     jobs = _jobs(experiment, played)
     few = [part[:PLAIN_JOBS].tolist() for part in jobs]
-    compiled = jax.jit(machine.run).lower(*jobs).compile()
+    compiled = jax.jit(interpreter.run).lower(*jobs).compile()
     batched, plain = take_turns(
         [lambda: compiled(*jobs), functools.partial(_run_plainly, *few)],
         repeats=REPEATS,

@@ -8,7 +8,7 @@ AdamW. Beside it what each choice of layers costs in time and memory.
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo.training import profiling
+from experiments.runs import profiling
 from scripts.benchmarks import workloads
 from scripts.benchmarks.measuring import result, take_turns
 

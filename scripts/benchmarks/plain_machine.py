@@ -12,7 +12,7 @@ def run(program, n, m, fuel):
     """Runs one program on one input.
 
     Args:
-      program: opcodes, of ``envs.code_execution.instructions``.
+      program: opcodes, of ``envs.code_execution.vm.instructions``.
       n, m: the inputs.
       fuel: instructions that it may execute.
 

@@ -4,7 +4,7 @@ import json
 import os
 import pathlib
 
-from agentic_grpo.training import machine as machine_description
+from agentic_grpo.training import host as machine_description
 
 VERSIONS = ("python", "jax", "jaxlib", "flax", "optax", "orbax-checkpoint", "numpy")
 

@@ -9,7 +9,7 @@ import functools
 
 import jax
 
-from agentic_grpo import episodes, learner, rollout, snapshots
+from agentic_grpo import blocks, episodes, learner, rollout, snapshots
 from agentic_grpo.training import serving, tick
 
 
@@ -66,9 +66,9 @@ def _pay(program, state, table):
     """Ready rows of every block and the credit on their tokens."""
     rule, step = program.credit_rule, state.learner.step
     table, slots, ready, _ = serving.select(program, table, state.tick, step)
-    rows = rollout.merge(jax.vmap(snapshots.read)(table, slots))
+    rows = blocks.merge(jax.vmap(snapshots.read)(table, slots))
     events = snapshots.stage_events(
-        rows, rollout.merge(ready), learner_step=step, max_age=program.max_age
+        rows, blocks.merge(ready), learner_step=step, max_age=program.max_age
     )
     credit = rule.apply(state.credit, events)
     moments, _ = rule.update(state.credit, events)

@@ -6,9 +6,9 @@ For benchmarks of the whole job, in which generation and learner are to be seen.
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo import records
 from agentic_grpo.envs import base
-from agentic_grpo.records import EndReason, StageKind, StageSpec
+from agentic_grpo.layout import EpisodeLayout, StageKind, StageSpec, fully_visible
+from agentic_grpo.records import EndReason
 
 _NO_TOKEN = -1  # as end token: no text ends early, so every run writes equally much
 _SOME_TOKEN = 1
@@ -49,10 +49,10 @@ class TrivialEnvironment:
             vocabulary_size=vocabulary_size,
             pad_token=0,
             end_token=_SOME_TOKEN if ends_early else _NO_TOKEN,
-            layout=records.EpisodeLayout(
+            layout=EpisodeLayout(
                 prompt_width=prompt_width - 1,
                 stages=stages,
-                visibility=records.fully_visible(num_stages),
+                visibility=fully_visible(num_stages),
             ),
             levels=("only",),
             max_verdict_latency=0,

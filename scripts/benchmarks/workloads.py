@@ -14,9 +14,9 @@ import optax
 from agentic_grpo import learner, records, rollout
 from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
-from agentic_grpo.ops import aggregation, credit
+from agentic_grpo.ops import aggregation, credit, objective
 from agentic_grpo.ops.policy_losses import ppo_clip_loss
-from agentic_grpo.training import compiling, devices, objective, tick
+from agentic_grpo.training import compiling, devices, tick
 from scripts.benchmarks.trivial_environment import TrivialEnvironment
 
 #: In so many blocks, that as many devices share, does the whole job its groups.

@@ -7,8 +7,8 @@ import matplotlib.colors
 import matplotlib.pyplot as plt
 import numpy as np
 
-from experiments import suites
-from experiments.comparison import (
+from experiments.studies import suites
+from experiments.studies.comparison import (
     EPISODES,
     SOLVE_RATE,
     SPENT,

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 
-from agentic_grpo.records import StageKind
+from agentic_grpo.layout import StageKind
 from agentic_grpo.training import tick as tick_module
 from scripts.viewing import readers, telling
 from scripts.viewing.story import Stage, Story

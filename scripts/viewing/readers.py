@@ -3,9 +3,12 @@
 import jax
 import numpy as np
 
-from agentic_grpo.envs.code_execution import CodeExecution, assembler, machine, rewards
-from agentic_grpo.envs.code_execution import vocabulary as code_vocabulary
-from agentic_grpo.envs.code_execution.rewards import TestStatus
+from agentic_grpo.envs.code_execution import CodeExecution, judging
+from agentic_grpo.envs.code_execution.judging import TestStatus
+from agentic_grpo.envs.code_execution.problems import (
+    vocabulary as code_vocabulary,
+)
+from agentic_grpo.envs.code_execution.vm import assembler, interpreter
 
 
 def reader_of(environment):
@@ -41,7 +44,7 @@ class CodeExecutionReader:
     def __init__(self, environment: CodeExecution):
         self._table = environment.setting.table
         self._num_visible = environment.config.num_visible_tests
-        self._run = jax.jit(machine.run)
+        self._run = jax.jit(interpreter.run)
 
     def spell(self, tokens) -> str:
         size = code_vocabulary.VOCABULARY_SIZE
@@ -75,7 +78,7 @@ class CodeExecutionReader:
             np.asarray(suites.inputs[lane]),
             np.asarray(suites.fuel[lane]),
         )
-        status = rewards.judge(
+        status = judging.judge(
             result.verdict, result.output, np.asarray(suites.expected[lane])
         )
         tests = jax.device_get(

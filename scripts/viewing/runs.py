@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterable
 
 from agentic_grpo.training import metrics
-from experiments import workdir
+from experiments.runs import workdir
 
 SOLVE_RATE = "eval/solve_rate"
 GREEDY = "eval/greedy_solve_rate"

@@ -5,7 +5,8 @@ Everywhere ``row`` is one row [G, ...] of a ``SnapshotTable`` on the host.
 
 import numpy as np
 
-from agentic_grpo.records import NEVER, EndReason, StageKind
+from agentic_grpo.layout import StageKind
+from agentic_grpo.records import NEVER, EndReason
 from scripts.viewing.story import Ending, Writing
 
 REASONS = {

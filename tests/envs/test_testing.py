@@ -8,7 +8,8 @@ import pytest
 import toy_environment as toy
 
 from agentic_grpo.envs import code_execution, testing, tool_workflow
-from agentic_grpo.records import EndReason, StageKind
+from agentic_grpo.layout import StageKind
+from agentic_grpo.records import EndReason
 
 WORKFLOW = tool_workflow.ToolWorkflow(tool_workflow.ToolWorkflowConfig())
 CODE = code_execution.CodeExecution(

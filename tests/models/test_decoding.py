@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentic_grpo import records
+from agentic_grpo.layout import EpisodeLayout, StageKind, StageSpec
 from agentic_grpo.models import categorical, decoding, transformer
 from agentic_grpo.models.attention import RopeScaling
 
@@ -29,9 +29,9 @@ CONFIG = transformer.TransformerConfig(
 def build_layout():
     widths = [(4, 3), (3, 2), (5, 2)]
     stages = tuple(
-        records.StageSpec(
+        StageSpec(
             name=str(index),
-            kind=records.StageKind.NONE,
+            kind=StageKind.NONE,
             action_width=action,
             observation_width=observation,
             max_latency=0,
@@ -42,7 +42,7 @@ def build_layout():
     visibility = [[True] * 4 for _ in range(4)]
     visibility[3][1] = False  # stage 2 no longer sees stage 0, which stage 1 read
     visibility = tuple(map(tuple, visibility))
-    return records.EpisodeLayout(prompt_width=4, stages=stages, visibility=visibility)
+    return EpisodeLayout(prompt_width=4, stages=stages, visibility=visibility)
 
 
 LAYOUT = build_layout()

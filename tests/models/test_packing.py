@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentic_grpo import records
+from agentic_grpo.layout import EpisodeLayout, StageKind, StageSpec
 from agentic_grpo.models import packing, transformer
 from agentic_grpo.models.policy import decoder_policy
 
@@ -28,9 +28,9 @@ ROWS, WIDTH = 2, 20
 def layout_of(*, blind):
     """Two stages; if ``blind`` the second does not see the first."""
     stages = tuple(
-        records.StageSpec(
+        StageSpec(
             name=name,
-            kind=records.StageKind.NONE,
+            kind=StageKind.NONE,
             action_width=width,
             observation_width=2,
             max_latency=0,
@@ -40,7 +40,7 @@ def layout_of(*, blind):
     )
     visibility = [[True] * 3 for _ in range(3)]
     visibility[2][1] = not blind
-    return records.EpisodeLayout(
+    return EpisodeLayout(
         prompt_width=3, stages=stages, visibility=tuple(map(tuple, visibility))
     )
 

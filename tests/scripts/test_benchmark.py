@@ -5,8 +5,6 @@ import sys
 
 import numpy as np
 import pytest
-import random_programs
-import reference_machine
 
 from scripts import benchmark, benchmark_peers
 from scripts.benchmarks import (
@@ -17,6 +15,7 @@ from scripts.benchmarks import (
     virtual_environments,
     workloads,
 )
+from scripts.fuzzing import random_programs, reference_machine
 
 FIELDS = {
     "suite",

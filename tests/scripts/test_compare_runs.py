@@ -6,7 +6,7 @@ import re
 import pytest
 
 from agentic_grpo.training import metrics
-from experiments import workdir
+from experiments.runs import workdir
 from scripts import compare_runs
 from scripts.viewing import charts, comparing, runs
 

@@ -13,7 +13,7 @@ import toy_environment as toy
 
 from agentic_grpo import episodes
 from agentic_grpo.envs import code_execution
-from experiments.build import build
+from experiments.config.build import build
 from scripts import show_episode
 from scripts.viewing import page, readers, replayed, terminal, wording
 

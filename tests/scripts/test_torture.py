@@ -7,7 +7,8 @@ import sys
 
 import pytest
 
-from scripts import disturbances, torture, trials
+from scripts import torture
+from scripts.fault_injection import disturbances, trials
 
 NAMES = {kind.name for kind in disturbances.ALL}
 

@@ -14,7 +14,12 @@ import pytest
 from absl import logging
 
 from agentic_grpo import records
-from agentic_grpo.training import checkpoint_record, checkpoints, leaves, machine
+from agentic_grpo.training import (
+    checkpoint_record,
+    checkpoints,
+    host,
+    leaves,
+)
 
 # When one array cannot be read, TensorStore still reports the others to an event loop
 # that Orbax has closed; Python prints these and goes on.
@@ -288,8 +293,8 @@ def test_another_configuration_is_refused_by_the_names_of_its_leaves(saved):
 
 
 def test_another_environment_is_a_warning(saved, monkeypatch, warnings_of_run):
-    here = machine.describe()
-    monkeypatch.setattr(machine, "describe", lambda: {**here, "cpu_threads": 1000})
+    here = host.describe()
+    monkeypatch.setattr(host, "describe", lambda: {**here, "cpu_threads": 1000})
     with checkpoints.Checkpoints(saved) as store:
         assert_same(store.restore(make_state())[0], make_state(seed=20, tick=20))
     expected = f"cpu_threads: {here['cpu_threads']}, now 1000"

@@ -6,7 +6,7 @@ import jax
 import jaxlib
 import pytest
 
-from agentic_grpo.training import compile_cache, machine
+from agentic_grpo.training import compile_cache, host
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def restored_settings(monkeypatch):
 def test_the_default_folder_names_processor_and_version(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     folder = compile_cache.enable()
-    name = f"{machine.processor_slug()}-jaxlib{jaxlib.__version__}"
+    name = f"{host.processor_slug()}-jaxlib{jaxlib.__version__}"
     assert folder == tmp_path / "agentic_grpo" / name and folder.is_dir()
     assert jax.config.jax_compilation_cache_dir == str(folder)
     monkeypatch.delenv("XDG_CACHE_HOME")
@@ -61,7 +61,7 @@ def test_machines_with_other_instructions_do_not_share(monkeypatch):
     # a hypervisor's "AMD EPYC" may or may not have AVX-512
     def slug(cpuinfo):
         monkeypatch.setattr(pathlib.Path, "read_text", lambda *_, **__: cpuinfo)
-        return machine.processor_slug()
+        return host.processor_slug()
 
     plain = slug("model name\t: AMD EPYC (9B14)\nflags\t: sse avx2\n\nprocessor\t: 1\n")
     wide = slug("model name\t: AMD EPYC (9B14)\nflags\t: sse avx2 avx512f\n")

@@ -183,8 +183,8 @@ def test_no_number_of_devices_means_as_many_as_share_the_blocks(fsdp, blocks, da
 
 _SPLIT = """
 import jax
-from agentic_grpo.training import devices, machine
-machine.cpu_threads = lambda: 6
+from agentic_grpo.training import devices, host
+host.cpu_threads = lambda: 6
 devices.split_cpu(data={data}, fsdp={fsdp}, num_blocks={blocks})
 print(len(jax.devices()))
 """

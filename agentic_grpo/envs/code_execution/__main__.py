@@ -2,7 +2,7 @@
 
 import sys
 
-from agentic_grpo.envs.code_execution import machine_cli
+from agentic_grpo.envs.code_execution.vm import command_line
 
 if __name__ == "__main__":
-    sys.exit(machine_cli.main())
+    sys.exit(command_line.main())

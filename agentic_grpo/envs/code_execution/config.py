@@ -2,8 +2,10 @@
 
 import dataclasses
 
-from agentic_grpo.envs.code_execution.families import FAMILIES
-from agentic_grpo.envs.code_execution.vocabulary import STAGE_NAMES
+from agentic_grpo.envs.code_execution.problems.families import FAMILIES
+from agentic_grpo.envs.code_execution.problems.vocabulary import (
+    STAGE_NAMES,
+)
 from agentic_grpo.envs.latency import Latency
 
 FIDELITY_MODES = ("blind", "deceptive")

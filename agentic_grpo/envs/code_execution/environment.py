@@ -2,16 +2,17 @@
 
 **World.** A problem is a function of ``n`` (and ``m``), told in a few tokens. A group
 of G members works on it; each writes programs for a small stack machine
-(``instructions``), stage by stage, and a hidden judge tests the last one. Everything is
-pure JAX, bounded, and reproducible from its keys: no host call, no way out.
+(``vm.instructions``), stage by stage, and a hidden judge tests the last one. Everything
+is pure JAX, bounded, and reproducible from its keys: no host call, no way out.
 
-**Problems** (``families``). Five levels: 1 a step or two, brute force is quick enough;
-2 one loop becomes one step; 3 a formula or a period must be seen; 4 number theory and
-compositions of two pieces; 5 nested sums and compositions of three. ``start`` draws a
-family uniformly, then one of its functions of the split. Inputs are n = 0 .. 63 and m =
-0 .. 7. A share ``hidden_rate`` of the statements hides the parameter b = f(0).
+**Problems** (``problems.families``). Five levels: 1 a step or two, brute force is quick
+enough; 2 one loop becomes one step; 3 a formula or a period must be seen; 4 number
+theory and compositions of two pieces; 5 nested sums and compositions of three.
+``start`` draws a family uniformly, then one of its functions of the split. Inputs are n
+= 0 .. 63 and m = 0 .. 7. A share ``hidden_rate`` of the statements hides the parameter
+b = f(0).
 
-**Splits** (``problems``). ``train``, ``validation``, ``test``: decided by a hash of the
+**Splits** (``problems.splits``). ``train``, ``validation``, ``test``: by a hash of the
 function's truth table, so that equal functions share a split. ``compositions``: whole
 compositions, told in known words, that the other splits never contain.
 
@@ -21,7 +22,7 @@ above level 1 it does not. The visible suite has K tests, each hidden-like (larg
 strict) with probability ``visible_fidelity``, else small. The hidden suite has H tests
 under strict fuel, all large but the first.
 
-**Score of a test** (``rewards``). Fault 0, wrong 0, out of fuel ``out_of_fuel_score``,
+**Score of a test** (``judging``). Fault 0, wrong 0, out of fuel ``out_of_fuel_score``,
 right 1; with ``speed_score`` a right answer to a large test scores 0.5 .. 1 by speed-up
 over the brute force. In the mode ``blind`` small tests see nothing of speed: at
 fidelity 0 slow and efficient programs score alike. In the mode ``deceptive`` they are
@@ -29,7 +30,7 @@ judged by a suite made to catch hard-coded answers, which halves right ones that
 suspiciously quickly: at fidelity 0 the brute force scores 0.5 above the efficient
 program.
 
-**Stages** (``workflow``), a tuple in the config, in any order, repeated or left out:
+**Stages** (``stages.workflow``), a tuple in the config, in any order, repeated or not:
 
 ==========  =================================  ======================================
 stage       the agent writes, then END         reward and feedback
@@ -89,20 +90,21 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo.envs import base, latency
-from agentic_grpo.envs.code_execution import (
+from agentic_grpo.envs.code_execution import judging, lookup
+from agentic_grpo.envs.code_execution.config import CodeExecutionConfig
+from agentic_grpo.envs.code_execution.problems import vocabulary
+from agentic_grpo.envs.code_execution.problems.family import NUM_LEVELS
+from agentic_grpo.envs.code_execution.stages import (
     answers,
-    columns,
     execution,
-    rewards,
     suites,
     texts,
-    vocabulary,
     workflow,
     writing,
 )
-from agentic_grpo.envs.code_execution import setting as setting_lib
-from agentic_grpo.envs.code_execution.config import CodeExecutionConfig
-from agentic_grpo.envs.code_execution.family import NUM_LEVELS
+from agentic_grpo.envs.code_execution.stages import (
+    setting as setting_lib,
+)
 from agentic_grpo.envs.code_execution.state import CodeState
 from agentic_grpo.records import EndReason
 
@@ -151,7 +153,7 @@ class CodeExecution:
 
         problem = suites.draw_problem(for_problem[:, :2], rows)
         hidden = for_problem[:, 2] < config.hidden_rate
-        told, concealed = jnp.moveaxis(columns.rows(table.statement, problem), 1, 0)
+        told, concealed = jnp.moveaxis(lookup.rows(table.statement, problem), 1, 0)
         statement = jnp.where(hidden[:, None], concealed, told)
         state = CodeState(
             problem=problem,
@@ -165,7 +167,7 @@ class CodeExecution:
             state=state,
             prompt_tokens=statement,
             prompt_mask=statement != vocabulary.PAD,
-            level=columns.rows(table.level, problem),
+            level=lookup.rows(table.level, problem),
         )
 
     def step(
@@ -180,7 +182,7 @@ class CodeExecution:
         """Executes one stage of each lane; see ``envs.base`` for the arguments."""
         setting, layout = self.setting, self.spec.layout
         old, acting = state.members, acting & ~state.members.ended
-        widths = columns.rows(layout.action_widths, stage)
+        widths = lookup.rows(layout.action_widths, stage)
         text = texts.read(action_tokens, action_mask, widths)
         submits = setting.at(stage, "debug") & texts.is_submission(text)
         ends = acting & (submits | (stage == layout.num_stages - 1)[:, None])
@@ -218,14 +220,14 @@ class CodeExecution:
                 uniform[:, 2:], [self.config.verdict_latency], jnp.zeros_like(stage)
             ),
             solved=solved & ends,
-            state_id=rewards.state_id(members.visible_status),
+            state_id=judging.state_id(members.visible_status),
         )
 
     def _observed(self, stage, told, reads):
         """bool [N, G, O]: the columns that a member reads."""
         layout = self.spec.layout
         widths = np.array([spec.observation_width for spec in layout.stages], np.int32)
-        width = columns.rows(widths, stage)
+        width = lookup.rows(widths, stage)
         length = jnp.minimum(told.length, width[:, None])
-        inside = columns.numbers(layout.max_observation_width) < length[..., None]
+        inside = lookup.numbers(layout.max_observation_width) < length[..., None]
         return inside & reads[..., None]

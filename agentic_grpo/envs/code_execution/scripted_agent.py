@@ -13,21 +13,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo import records
-from agentic_grpo.envs.code_execution import (
-    columns,
+from agentic_grpo.envs.code_execution import lookup
+from agentic_grpo.envs.code_execution.environment import CodeExecution
+from agentic_grpo.envs.code_execution.judging import TestStatus
+from agentic_grpo.envs.code_execution.problems import plans, vocabulary
+from agentic_grpo.envs.code_execution.problems.family import NUM_M
+from agentic_grpo.envs.code_execution.problems.table import NUM_DIGITS
+from agentic_grpo.envs.code_execution.stages import (
     feedback,
     hypothesis,
-    plans,
     suites,
     summary,
-    vocabulary,
 )
-from agentic_grpo.envs.code_execution.environment import CodeExecution
-from agentic_grpo.envs.code_execution.family import NUM_M
-from agentic_grpo.envs.code_execution.instructions import Op
-from agentic_grpo.envs.code_execution.problems import NUM_DIGITS
-from agentic_grpo.envs.code_execution.rewards import TestStatus
 from agentic_grpo.envs.code_execution.state import CodeState
+from agentic_grpo.envs.code_execution.vm.instructions import Op
 
 _BRUTE_FORCE, _EFFICIENT = 0, 1
 
@@ -118,12 +117,12 @@ class ScriptedAgent:
         tokens, length = self._text(state, stage, dials, dice, for_tests)
 
         noise = suites.below(for_noise, vocabulary.VOCABULARY_SIZE)
-        competence = columns.rows(dials.competence, stage)[:, None]
+        competence = lookup.rows(dials.competence, stage)[:, None]
         fails = dice[..., 0] >= competence
         tokens = jnp.where(fails[..., None], noise, tokens)
 
-        place, length = columns.numbers(width), length[..., None]
-        limit = columns.rows(self._layout.action_widths, stage)[:, None, None]
+        place, length = lookup.numbers(width), length[..., None]
+        limit = lookup.rows(self._layout.action_widths, stage)[:, None, None]
         tokens = jnp.where(place < length, tokens, vocabulary.END)
         mask = place < jnp.minimum(length + 1, limit)
         return jnp.where(mask, tokens, vocabulary.PAD), mask
@@ -139,8 +138,8 @@ class ScriptedAgent:
         table = setting.table
         program = jnp.where(
             (kind == _EFFICIENT)[..., None],
-            columns.rows(table.efficient, believed),
-            columns.rows(table.brute_force, believed),
+            lookup.rows(table.efficient, believed),
+            lookup.rows(table.brute_force, believed),
         )
         tokens = vocabulary.FIRST_OPCODE + program
         length = jnp.sum(program != Op.HALT, axis=-1, dtype=jnp.int32)
@@ -173,8 +172,8 @@ class ScriptedAgent:
         guess = suites.below(
             jnp.where(self._setting.at(stage, "debug"), uniform, same), NUM_DIGITS
         )
-        siblings = columns.rows(self._setting.table.siblings, state.problem)
-        guessed = columns.pick(siblings[:, None], guess)
+        siblings = lookup.rows(self._setting.table.siblings, state.problem)
+        guessed = lookup.pick(siblings[:, None], guess)
         return jnp.where(knows, state.problem[:, None], guessed)
 
     def _known_status(self, members):
@@ -189,7 +188,7 @@ class ScriptedAgent:
     def _intention(self, members, believed, stage, dials, status, uniform):
         """int32 [N, G]: which program the agent means to write."""
         repairs = self._setting.at(stage, "debug") & (status != TestStatus.NOT_RUN)
-        efficient = columns.rows(self._setting.table.efficient, believed)
+        efficient = lookup.rows(self._setting.table.efficient, believed)
         allowed = plans.obeys(efficient, members.plan)
         wants = jnp.where(
             repairs,
@@ -207,18 +206,18 @@ class ScriptedAgent:
         return digits.reshape(*shape, -1)
 
     def _plan(self, believed, kind):
-        plan = columns.rows(self._setting.table.plan, believed)
-        return (vocabulary.FIRST_PLAN + columns.pick(plan, kind))[..., None]
+        plan = lookup.rows(self._setting.table.plan, believed)
+        return (vocabulary.FIRST_PLAN + lookup.pick(plan, kind))[..., None]
 
     def _own_tests(self, problem, uniform):
         """Large and small inputs in turn: for slow programs, and for wrong ones."""
         table = self._setting.table
         for_n, for_m = jnp.split(uniform, 2, axis=-1)
         large, small = (
-            columns.rows(bounds, problem)[:, None, None]
+            lookup.rows(bounds, problem)[:, None, None]
             for bounds in (table.large_n, table.small_n)
         )
-        is_large = columns.numbers(for_n.shape[-1]) % 2 == 0
+        is_large = lookup.numbers(for_n.shape[-1]) % 2 == 0
         low = jnp.where(is_large, large[..., 0], small[..., 0])
         high = jnp.where(is_large, large[..., 1], small[..., 1])
         n = low + suites.below(for_n, high - low + 1)
@@ -227,5 +226,5 @@ class ScriptedAgent:
         return digits.reshape(*digits.shape[:2], -1)
 
     def _summary(self, members, believed, status):
-        digit = columns.rows(self._setting.table.digit, believed)
+        digit = lookup.rows(self._setting.table.digit, believed)
         return summary.facts(self._setting.facts, digit, members.plan, status)

@@ -10,7 +10,8 @@ import numpy as np
 
 from agentic_grpo.envs import base
 from agentic_grpo.envs.testing.playing import Recording
-from agentic_grpo.records import EndReason, StageKind
+from agentic_grpo.layout import StageKind
+from agentic_grpo.records import EndReason
 
 
 def layout(spec: base.EnvironmentSpec) -> Iterator[str]:

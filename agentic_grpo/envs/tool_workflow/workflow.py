@@ -2,15 +2,15 @@
 
 import numpy as np
 
-from agentic_grpo import records
 from agentic_grpo.envs.tool_workflow import problems, texts, vocabulary
 from agentic_grpo.envs.tool_workflow.config import ToolWorkflowConfig
+from agentic_grpo.layout import EpisodeLayout, StageKind, StageSpec, fully_visible
 
 _KINDS = {
-    "plan": records.StageKind.ESTIMATE,
-    "call": records.StageKind.ESTIMATE,
-    "check": records.StageKind.SKILL,
-    "revise": records.StageKind.ESTIMATE,
+    "plan": StageKind.ESTIMATE,
+    "call": StageKind.ESTIMATE,
+    "check": StageKind.SKILL,
+    "revise": StageKind.ESTIMATE,
 }
 
 #: Digits that a check predicts.
@@ -25,11 +25,11 @@ _ACTION_WIDTHS = {
 }
 
 
-def layout(config: ToolWorkflowConfig) -> records.EpisodeLayout:
+def layout(config: ToolWorkflowConfig) -> EpisodeLayout:
     """The columns of an episode; repeated stages are ``call``, ``call_2``, ..."""
     last = len(config.stages) - 1
     stages = tuple(
-        records.StageSpec(
+        StageSpec(
             name=_unique_name(config.stages, index),
             kind=_KINDS[name],
             action_width=_ACTION_WIDTHS[name],
@@ -39,10 +39,10 @@ def layout(config: ToolWorkflowConfig) -> records.EpisodeLayout:
         )
         for index, name in enumerate(config.stages)
     )
-    return records.EpisodeLayout(
+    return EpisodeLayout(
         prompt_width=problems.prompt_width(config),
         stages=stages,
-        visibility=records.fully_visible(len(stages)),
+        visibility=fully_visible(len(stages)),
     )
 
 

@@ -13,7 +13,7 @@ post_immediate -0.002 [-0.014, +0.011], proximal +0.001 [-0.015, +0.017].
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import Suite
+from experiments.studies.suites import Suite
 
 get_config = lab.get_config
 

@@ -14,7 +14,7 @@ forward is the best way to count those who stopped; zeros punish stopping too mu
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import Suite
+from experiments.studies.suites import Suite
 
 
 def get_config():

@@ -19,7 +19,14 @@ for all, which the search chose before it could widen clips, the same signs: 0.6
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import SOLVE_RATE, TICKS_TO_80, Arm, Claim, Search, Suite
+from experiments.studies.suites import (
+    SOLVE_RATE,
+    TICKS_TO_80,
+    Arm,
+    Claim,
+    Search,
+    Suite,
+)
 
 get_config = lab.get_config
 

@@ -13,7 +13,7 @@ with every seed but one, which it loses.
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import Suite
+from experiments.studies.suites import Suite
 
 get_config = lab.get_config
 

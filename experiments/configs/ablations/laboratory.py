@@ -9,7 +9,7 @@ log").
 """
 
 from experiments.configs import default
-from experiments.suites import Arm
+from experiments.studies.suites import Arm
 
 #: Ticks from the end of an episode to its verdict in the headline regimes.
 LATENCY = 16

@@ -14,7 +14,7 @@ fidelity.
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import Suite, grid_cell
+from experiments.studies.suites import Suite, grid_cell
 
 get_config = lab.get_config
 

@@ -13,7 +13,7 @@ the ticks to 80%. Half a correction is worse in both: -0.155 [-0.261, -0.048] an
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import Suite
+from experiments.studies.suites import Suite
 
 get_config = lab.get_config
 

@@ -13,7 +13,7 @@ significant after Holm). By level or not is all the same.
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import Suite
+from experiments.studies.suites import Suite
 
 get_config = lab.get_config
 

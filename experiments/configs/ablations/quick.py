@@ -10,7 +10,7 @@ Outcome: the signs of ``credit`` (two seeds: nothing is significant).
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import Suite
+from experiments.studies.suites import Suite
 
 get_config = lab.get_config
 

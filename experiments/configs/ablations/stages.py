@@ -14,7 +14,7 @@ tests +0.022 [-0.008, +0.052] or debug +0.003 [-0.034, +0.040] nothing is lost.
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import Suite
+from experiments.studies.suites import Suite
 
 STAGES = ("hypothesis", "algorithm", "code", "tests", "debug")
 

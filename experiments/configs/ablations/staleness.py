@@ -14,7 +14,7 @@ mask -0.015 [-0.039, +0.010]. At latency 16 no weight is quicker to 80% (0.71 [0
 """
 
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import Suite
+from experiments.studies.suites import Suite
 
 LATENCIES = (16, 32, 64)
 

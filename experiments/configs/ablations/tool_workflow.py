@@ -17,7 +17,12 @@ reached by every seed: the claim on ticks fails. In blind `calibrated` is level 
 
 from experiments.configs.ablations import credit
 from experiments.configs.ablations import laboratory as lab
-from experiments.suites import SOLVE_RATE, TICKS_TO_80, Claim, Suite
+from experiments.studies.suites import (
+    SOLVE_RATE,
+    TICKS_TO_80,
+    Claim,
+    Suite,
+)
 
 RULES = (*lab.RULES, "returns", "turn_mix")
 

@@ -7,8 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from agentic_grpo.envs.code_execution import CodeExecution, CodeExecutionConfig, suites
-from agentic_grpo.envs.code_execution import vocabulary as v
+from agentic_grpo.envs.code_execution import (
+    CodeExecution,
+    CodeExecutionConfig,
+)
+from agentic_grpo.envs.code_execution.problems import vocabulary as v
+from agentic_grpo.envs.code_execution.stages import suites
 
 LANES, MEMBERS = 6, 4
 

@@ -13,11 +13,14 @@ from agentic_grpo.envs.code_execution import (
     CodeExecution,
     CodeExecutionConfig,
     Latency,
-    measurements,
 )
-from agentic_grpo.envs.code_execution import vocabulary as v
-from agentic_grpo.envs.code_execution.instructions import MachineVerdict
-from agentic_grpo.records import EndReason, StageKind
+from agentic_grpo.envs.code_execution.problems import measurements
+from agentic_grpo.envs.code_execution.problems import vocabulary as v
+from agentic_grpo.envs.code_execution.vm.instructions import (
+    MachineVerdict,
+)
+from agentic_grpo.layout import StageKind
+from agentic_grpo.records import EndReason
 
 LANES, MEMBERS = 6, 4
 NUM_STAGES = 7

@@ -11,10 +11,9 @@ from agentic_grpo.envs.code_execution import (
     CodeExecution,
     CodeExecutionConfig,
     ScriptedAgent,
-    answers,
-    writing,
 )
-from agentic_grpo.envs.code_execution import vocabulary as v
+from agentic_grpo.envs.code_execution.problems import vocabulary as v
+from agentic_grpo.envs.code_execution.stages import answers, writing
 from agentic_grpo.envs.code_execution.state import CodeState
 
 LANES, MEMBERS = 6, 4

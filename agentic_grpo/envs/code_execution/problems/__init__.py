@@ -1,0 +1,1 @@
+"""What is asked: families of problems, their programs, splits and tokens."""

@@ -1,0 +1,1 @@
+"""The simulated stack machine: instructions, assembler, interpreter."""

@@ -1,0 +1,182 @@
+"""The credit rule and the loss of a config."""
+
+import functools
+
+import numpy as np
+
+from agentic_grpo.learner import LearnerSettings
+from agentic_grpo.ops import (
+    aggregation,
+    credit,
+    kl_estimators,
+    objective,
+    policy_losses,
+)
+from agentic_grpo.ops.importance_ratios import LEVELS, TREATMENTS
+from experiments.config.checks import choose, require
+
+#: name -> (constructor, the shared options that it takes beside clip, baseline, decay).
+CREDIT_RULES = {
+    "outcome": (credit.outcome, ("divisor", "use_ranks")),
+    "immediate": (credit.immediate, ("divisor", "use_ranks")),
+    "agentic": (credit.agentic, ("divisor", "use_ranks", "correction_clip")),
+    "calibrated": (credit.calibrated, ("correction_clip",)),
+    "returns": (credit.returns, ("divisor",)),
+    "turn_mix": (credit.turn_mix, ("divisor", "correction_clip")),
+    "state_groups": (credit.state_groups, ("divisor",)),
+}
+
+OBJECTIVES = {
+    "clip": policy_losses.ppo_clip_loss,
+    "dual_clip": policy_losses.dual_clip_loss,
+    "cispo": policy_losses.cispo_loss,
+    "gspo": policy_losses.gspo_loss,
+    "reinforce": policy_losses.reinforce_loss,
+}
+
+AGGREGATIONS = {
+    "constant": aggregation.constant_divisor,
+    "token_mean": lambda _: aggregation.token_mean,
+    "sequence_mean_token_mean": lambda _: aggregation.sequence_mean_token_mean,
+    "sequence_mean_token_sum": lambda _: aggregation.sequence_mean_token_sum,
+}
+
+KL_FORMS = {"loss": kl_estimators.kl_loss, "reward": objective.kl_as_reward}
+
+KL_ESTIMATORS = ("k1", "k2", "k3")
+
+
+def credit_rule(algorithm, spec) -> credit.CreditRule:
+    """The rule that ``algorithm.credit`` names, with its options."""
+    constructor, shared = choose("algorithm.credit", algorithm.credit, CREDIT_RULES)
+    options = {
+        "clip": credit.Clip(algorithm.clip_low, algorithm.clip_high),
+        "correction_clip": credit.Clip(
+            algorithm.correction_clip_low, algorithm.correction_clip_high
+        ),
+        "divisor": algorithm.divisor,
+        "use_ranks": algorithm.use_ranks,
+    }
+    _refuse_unused(algorithm, shared)
+    for side in ("low", "high"):
+        name = f"correction_clip_{side}"
+        limit = algorithm[f"clip_{side}"]
+        require(
+            algorithm[name] <= limit,
+            f"algorithm.{name}",
+            algorithm[name],
+            f"at most algorithm.clip_{side}={limit}: corrections are clipped tighter",
+        )
+    own = dict(algorithm.get(algorithm.credit, {}))
+    if algorithm.credit == "calibrated":
+        own = _calibrated_options(own, spec)
+    try:
+        return constructor(
+            spec.layout.is_estimate,
+            spec.layout.is_skill,
+            baseline=algorithm.baseline,
+            decay=algorithm.decay,
+            **{name: options[name] for name in ("clip", *shared)},
+            **own,
+        )
+    except ValueError as error:
+        name = str(error).partition("=")[0]
+        path = f"algorithm.{algorithm.credit}" if name in own else "algorithm"
+        raise ValueError(f"{path}.{error}") from error
+
+
+def _refuse_unused(algorithm, shared):
+    """An option that the rule would ignore is refused unless it asks for nothing."""
+    rule = algorithm.credit
+    if "use_ranks" not in shared:
+        require(
+            not algorithm.use_ranks,
+            "algorithm.use_ranks",
+            algorithm.use_ranks,
+            f"False: credit {rule!r} compares values",
+        )
+    if "divisor" not in shared:
+        require(
+            algorithm.divisor == "running",
+            "algorithm.divisor",
+            algorithm.divisor,
+            f"'running': credit {rule!r} divides by sigma_N",
+        )
+
+
+def _calibrated_options(options, spec):
+    """The flat options of the config -> the arguments of ``credit.calibrated``."""
+    prior = credit.Prior(
+        beta=options.pop("prior_beta"), groups=options.pop("prior_groups")
+    )
+    fixed, by_level = options.pop("fixed_worth"), options.pop("by_level")
+    return options | {
+        "prior": prior,
+        "fixed_worth": None if fixed < 0 else fixed,
+        "num_levels": len(spec.levels) if by_level else 1,
+    }
+
+
+def learner_settings(config, spec, sizes) -> LearnerSettings:
+    """The loss: objective, importance treatment, aggregation, KL, entropy."""
+    algorithm, learner = config.algorithm, config.learner
+    loss = choose("algorithm.objective", algorithm.objective, OBJECTIVES)
+    if algorithm.objective == "dual_clip":
+        loss = functools.partial(loss, max_ratio=algorithm.dual_clip_ratio)
+    if algorithm.objective == "gspo" and algorithm.gspo_per_stage:
+        segments = spec.layout.segment_of_column
+        loss = functools.partial(loss, segment_of_column=segments)
+    make_aggregate = choose(
+        "algorithm.aggregation", algorithm.aggregation, AGGREGATIONS
+    )
+    rows = sizes["update_slots"] * config.rollout.group_size
+    batch = rows * config.rollout.num_blocks
+    require(
+        batch % learner.num_microbatches == 0,
+        "learner.num_microbatches",
+        learner.num_microbatches,
+        f"a divisor of the {batch} episodes of a step",
+    )
+    per_tick = learner.trained_tokens_per_tick or _tokens_per_tick(sizes, config, spec)
+    choose("learner.kl_estimator", learner.kl_estimator, dict.fromkeys(KL_ESTIMATORS))
+    kl_loss = choose("learner.kl_form", learner.kl_form, KL_FORMS)
+    for name, names in (("level", LEVELS), ("treatment", TREATMENTS)):
+        field = f"importance_{name}"
+        choose(f"algorithm.{field}", algorithm[field], dict.fromkeys(names))
+    require(
+        algorithm.importance_low <= algorithm.importance_high,
+        "algorithm.importance_low",
+        algorithm.importance_low,
+        f"at most algorithm.importance_high={algorithm.importance_high}",
+    )
+    try:
+        built = objective.make_objective(
+            loss,
+            anchor=algorithm.anchor,
+            level=algorithm.importance_level,
+            treatment=algorithm.importance_treatment,
+            low=algorithm.importance_low,
+            high=algorithm.importance_high,
+            length_normalised=algorithm.importance_length_normalised,
+            segment_of_column=spec.layout.segment_of_column,
+        )
+    except ValueError as error:
+        raise ValueError(f"algorithm.{error}") from error
+    return LearnerSettings(
+        objective=built,
+        aggregate=make_aggregate(per_tick / rows),
+        temperature=config.rollout.temperature,
+        entropy_weight=learner.entropy_weight,
+        kl_weight=learner.kl_weight,
+        kl_loss=functools.partial(kl_loss, estimator=learner.kl_estimator),
+        num_microbatches=learner.num_microbatches,
+    )
+
+
+def _tokens_per_tick(sizes, config, spec) -> float:
+    """Action columns that the lanes of a block write per tick, on average over stages.
+
+    The same for every credit rule, so that rules differ by their credit alone.
+    """
+    episodes = sizes["decode_slots"] * config.rollout.group_size
+    return episodes * float(np.mean(spec.layout.action_widths))

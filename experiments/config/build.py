@@ -1,0 +1,287 @@
+"""From a config to the objects of a run: the only reader of ``ConfigDict``.
+
+Names are looked up in literal dicts; whatever is wrong with a config is said here, with
+the field, its value and the rule, before anything is compiled or written.
+"""
+
+import dataclasses
+import functools
+import math
+from typing import Any
+
+import jax
+from ml_collections import ConfigDict
+
+from agentic_grpo.models.packing import Packing
+from agentic_grpo.models.policy import decoder_policy
+from agentic_grpo.models.transformer import Transformer, TransformerConfig
+from agentic_grpo.rollout import RolloutSettings
+from agentic_grpo.training import devices, tick
+from agentic_grpo.training.evaluation import EvaluationSettings
+from agentic_grpo.training.loop import LoopSettings
+from agentic_grpo.training.warm_start import WarmStartSettings
+from experiments.config import algorithm, optimizer, ranges
+from experiments.config.checks import choose, instantiate, require
+from experiments.config.environment import build_environment
+
+SCHEMA_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Everything that a run is made of.
+
+    Attributes:
+      program: what the tick is made of.
+      agent: the scripted agent of the warm start.
+      warm_start: its settings.
+      loop: when things are due.
+      evaluation: the learning curve, on its split.
+      test: the evaluation before and after training, on the test split.
+      run_key, warm_start_key, evaluation_key: typed keys, of independent streams.
+    """
+
+    program: tick.Program
+    agent: Any
+    warm_start: WarmStartSettings
+    loop: LoopSettings
+    evaluation: EvaluationSettings
+    test: EvaluationSettings
+    run_key: jax.Array
+    warm_start_key: jax.Array
+    evaluation_key: jax.Array
+
+
+def build(config: ConfigDict) -> Experiment:
+    """Builds and validates a run.
+
+    Raises:
+      ValueError: names the field, its value and the rule.
+    """
+    require(
+        config.schema_version == SCHEMA_VERSION,
+        "schema_version",
+        config.schema_version,
+        f"this version reads schema {SCHEMA_VERSION}",
+    )
+    ranges.check(config)
+    known = dict.fromkeys(devices.PARALLELISMS)
+    choose("devices.parallelism", config.devices.parallelism, known)
+    environment, agent = build_environment(config)
+    loop = _loop(config)
+    evaluation, test = _evaluations(config, environment)
+    program = _program(config, environment)
+    seed_key = jax.random.key(config.seed)  # computes; whatever is wrong was said above
+    return Experiment(
+        program=program,
+        agent=agent,
+        warm_start=instantiate(
+            "warm_start", WarmStartSettings, dict(config.warm_start)
+        ),
+        loop=loop,
+        evaluation=evaluation,
+        test=test,
+        run_key=jax.random.fold_in(seed_key, 0),
+        warm_start_key=jax.random.fold_in(seed_key, 1),
+        evaluation_key=jax.random.key(config.evaluation.seed),
+    )
+
+
+def build_layout(config: ConfigDict, program: tick.Program) -> devices.Layout:
+    """Where the run lives; asks JAX for its devices.
+
+    Raises:
+      ValueError: names the field, the numbers and the rule.
+    """
+    layout = devices.make_layout(**config.devices, num_blocks=program.num_blocks)
+    require(
+        not config.learner.packed_rows
+        or layout.mesh.size == 1
+        or config.devices.parallelism == "pmap",
+        "learner.packed_rows",
+        config.learner.packed_rows,
+        "0 on several devices under jit: a packed row would straddle them",
+    )
+    if config.devices.parallelism == "pmap":
+        blocks = program.num_blocks // layout.mesh.size
+        rows = blocks * program.update_slots * program.rollout.num_members
+        require(
+            rows % program.learner.num_microbatches == 0,
+            "learner.num_microbatches",
+            program.learner.num_microbatches,
+            f"a divisor of the {rows} episodes of a step on each device",
+        )
+    return layout
+
+
+def state_shapes(experiment: Experiment) -> tick.TrainState:
+    """The state without its numbers: what a checkpoint is restored into."""
+    program = experiment.program
+
+    def state(key):
+        return tick.init(program, program.policy.init(key), key)
+
+    return jax.eval_shape(state, experiment.run_key)
+
+
+def trace(experiment: Experiment) -> None:
+    """Traces a tick, so that what does not fit together fails before the warm start."""
+    jax.eval_shape(
+        functools.partial(tick.tick, experiment.program), state_shapes(experiment)
+    )
+
+
+def _program(config, environment) -> tick.Program:
+    spec = environment.spec
+    sizes = _sizes(config.rollout, config.learner, spec)
+    fields = dict(config.model)
+    chunk_size = fields.pop("chunk_size")
+    model = Transformer(
+        instantiate(
+            "model",
+            TransformerConfig,
+            {**fields, "vocabulary_size": spec.vocabulary_size},
+        )
+    )
+    policy = decoder_policy(
+        model,
+        spec.layout,
+        end_tokens=(spec.end_token,),
+        pad_token=spec.pad_token,
+        chunk_size=chunk_size or None,
+        packing=_packing(config.learner, spec.layout),
+    )
+    return tick.Program(
+        environment=environment,
+        policy=policy,
+        credit_rule=algorithm.credit_rule(config.algorithm, spec),
+        optimizer=optimizer.optimizer(config.learner),
+        schedule=optimizer.schedule(config.learner, config.num_ticks),
+        rollout=RolloutSettings(
+            num_lanes=sizes["num_lanes"],
+            decode_slots=sizes["decode_slots"],
+            num_members=config.rollout.group_size,
+            stage_deadline=config.rollout.stage_deadline,
+            verdict_deadline=config.rollout.verdict_deadline,
+            temperature=config.rollout.temperature,
+        ),
+        learner=algorithm.learner_settings(config, spec, sizes),
+        num_blocks=config.rollout.num_blocks,
+        num_rows=sizes["num_rows"],
+        update_slots=sizes["update_slots"],
+        max_age=config.algorithm.max_age,
+        passes=config.learner.passes,
+        exclude_silent=config.algorithm.exclude_silent,
+        anchor_after_immediate=config.algorithm.anchor == "post_immediate",
+    )
+
+
+def _packing(learner, layout) -> Packing | None:
+    """Packed rows as wide as two whole episodes, so that little stays empty."""
+    rows = learner.packed_rows
+    if not rows:
+        return None
+    require(
+        learner.num_microbatches == 1,
+        "learner.num_microbatches",
+        learner.num_microbatches,
+        f"1 with learner.packed_rows={rows}: those are taken in parts",
+    )
+    return Packing(rows=rows, width=2 * layout.num_columns)
+
+
+def _sizes(rollout, learner, spec) -> dict[str, int]:
+    """Sizes per block, with the defaults that latencies and arrivals ask for."""
+    require(
+        rollout.decode_slots <= rollout.num_lanes,
+        "rollout.decode_slots",
+        rollout.decode_slots,
+        f"at most rollout.num_lanes={rollout.num_lanes}",
+    )
+    for name in ("num_lanes", "decode_slots"):
+        require(
+            rollout[name] % rollout.num_blocks == 0,
+            f"rollout.{name}",
+            rollout[name],
+            f"a multiple of rollout.num_blocks={rollout.num_blocks}",
+        )
+    lanes = rollout.num_lanes // rollout.num_blocks
+    slots = rollout.decode_slots // rollout.num_blocks
+    # A group that starts in one tick can end min_stages ticks later at the earliest, so
+    # at most `ending` groups per tick begin to wait for their verdict.
+    ending = slots / min(spec.min_stages, spec.layout.num_stages)
+    wait = min(spec.max_verdict_latency, rollout.verdict_deadline) + 2
+    rows_needed = lanes + math.ceil(ending * wait)
+    served = slots + math.ceil(ending)
+    least_served = slots + math.ceil(slots / spec.layout.num_stages)
+    rows = rollout.num_rows or rows_needed
+    require(
+        rows >= rows_needed,
+        "rollout.num_rows",
+        rollout.num_rows,
+        f"at least {rows_needed} per block ({lanes} lanes, up to {ending:g} groups per "
+        f"tick that wait {wait} ticks), or 0 for just that",
+    )
+    update_slots = learner.update_slots or served
+    require(
+        update_slots >= least_served,
+        "learner.update_slots",
+        learner.update_slots,
+        f"at least {least_served} per block, the rows that become ready per tick "
+        f"({slots} stages, and a verdict per {spec.layout.num_stages} stages), or 0 "
+        f"for the most that can ({served})",
+    )
+    return dict(
+        num_lanes=lanes, decode_slots=slots, num_rows=rows, update_slots=update_slots
+    )
+
+
+def _loop(config) -> LoopSettings:
+    per_dispatch = config.ticks_per_dispatch
+    for name, value in {
+        "num_ticks": config.num_ticks,
+        "evaluation.every": config.evaluation.every,
+        "checkpoint.every": config.checkpoint.every,
+    }.items():
+        require(
+            value % per_dispatch == 0,
+            name,
+            value,
+            f"a multiple of ticks_per_dispatch={per_dispatch}",
+        )
+    return LoopSettings(
+        num_ticks=config.num_ticks,
+        ticks_per_dispatch=per_dispatch,
+        evaluate_every=config.evaluation.every,
+        checkpoint_every=config.checkpoint.every,
+        max_skipped=config.learner.max_skipped,
+    )
+
+
+def _evaluations(config, environment) -> tuple[EvaluationSettings, EvaluationSettings]:
+    """(of the learning curve, of the test split before and after)."""
+    e = config.evaluation
+    for split in ("train", "test", e.split):
+        _require_split(environment, split)
+    shared = dict(
+        samples_per_problem=e.samples_per_problem,
+        pass_at=tuple(e.pass_at),
+        batch_size=e.batch_size,
+    )
+    curve = dict(split=e.split, num_problems=e.num_problems, **shared)
+    test = dict(split="test", num_problems=e.test_problems, with_greedy=True, **shared)
+    return (
+        instantiate("evaluation", EvaluationSettings, curve),
+        instantiate("evaluation", EvaluationSettings, test),
+    )
+
+
+def _require_split(environment, split):
+    def start():
+        keys = jax.random.split(jax.random.key(0), 1)
+        return environment.start(keys, split=split, num_members=1)
+
+    try:
+        jax.eval_shape(start)
+    except ValueError as error:
+        raise ValueError(f"evaluation.split={split!r} is refused: {error}") from error

@@ -1,0 +1,1 @@
+"""Ablations: suites of runs, tuned and compared, and what they say."""

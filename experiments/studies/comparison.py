@@ -1,0 +1,277 @@
+"""What the runs of a suite say: one row per run, comparisons by pairs, claims checked.
+
+Reads the ``suite.json`` that ``experiments.ablate`` writes and the folders it names.
+"""
+
+import csv
+import dataclasses
+import io
+import itertools
+import json
+import math
+import pathlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from agentic_grpo.training import metrics
+from experiments.studies import statistics
+from experiments.studies.statistics import Estimate
+
+MANIFEST = "suite.json"
+LEVEL = 0.8
+#: 10 ticks against 20 are half of them, whatever exp(log) says.
+ROUNDING = 1e-9
+SOLVE_RATE = "solve_rate"
+TICKS, EPISODES, TOKENS = "ticks", "episodes", "gradient_tokens"
+SPENT = (TICKS, EPISODES, TOKENS)
+#: What arms are compared in: the level at the end, and how soon they reach 80%.
+METRICS = (SOLVE_RATE, *(f"{spent}_to_80" for spent in SPENT))
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Curve:
+    """The evaluations of one run, and what it had spent by each; arrays [E].
+
+    Attributes:
+      ticks, episodes, gradient_tokens: spent, since the warm start.
+      solve_rate: on held-out problems.
+    """
+
+    ticks: np.ndarray
+    episodes: np.ndarray
+    gradient_tokens: np.ndarray
+    solve_rate: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Result:
+    """One finished run.
+
+    Attributes:
+      cell, arm, seed: which.
+      curve: its evaluations.
+      before, solve_rate: on the test problems, at the two ends.
+      to_80: {"ticks_to_80": ...}; infinite where 80% was not reached and held.
+      seconds: of wall time.
+    """
+
+    cell: str
+    arm: str
+    seed: int
+    curve: Curve
+    before: float
+    solve_rate: float
+    to_80: Mapping[str, float]
+    seconds: float
+
+    def value(self, metric: str) -> float:
+        return self.solve_rate if metric == SOLVE_RATE else self.to_80[metric]
+
+    def horizon(self, metric: str) -> float:
+        """The most it has spent, of what ``metric`` counts."""
+        return float(getattr(self.curve, metric.removesuffix("_to_80"))[-1])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """An arm against another, over the seeds that both have.
+
+    Attributes:
+      cell, arm, reference, metric: what is compared.
+      pairs: how many seeds.
+      estimate: difference (of solve rates) or ratio (of what it took to 80%).
+      holm: the p-value of the paired t test after Holm, over all cells and arms of the
+        suite in this metric; NaN where it is not one of them.
+    """
+
+    cell: str
+    arm: str
+    reference: str
+    metric: str
+    pairs: int
+    estimate: Estimate
+    holm: float = math.nan
+
+
+@dataclasses.dataclass(frozen=True)
+class SuiteResults:
+    """A suite with the runs that have finished.
+
+    Attributes:
+      manifest: as in ``suite.json``.
+      results: in the order of the manifest.
+    """
+
+    manifest: Mapping[str, Any]
+    results: tuple[Result, ...]
+
+    def of(self, cell: str, arm: str) -> dict[int, Result]:
+        """{seed: result} of an arm in a cell."""
+        return {r.seed: r for r in self.results if (r.cell, r.arm) == (cell, arm)}
+
+
+def read(folder: pathlib.Path) -> SuiteResults:
+    """The suite in a folder; runs that are not finished are left out.
+
+    Raises:
+      ValueError: no suite is there.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        raise ValueError(f"{folder} has no {MANIFEST}: no ablation has been run there")
+    manifest = json.loads(path.read_text())
+    results = []
+    for run in manifest["runs"]:
+        home = folder.parent / run["folder"]
+        if (home / "summary.json").exists():
+            results.append(read_result(home, run["cell"], run["arm"], run["seed"]))
+    return SuiteResults(manifest, tuple(results))
+
+
+def read_result(folder: pathlib.Path, cell: str, arm: str, seed: int) -> Result:
+    """One finished run."""
+    summary = json.loads((folder / "summary.json").read_text())
+    curve = read_curve(folder)
+    return Result(
+        cell=cell,
+        arm=arm,
+        seed=seed,
+        curve=curve,
+        before=summary["solve_rate_before"],
+        solve_rate=summary["solve_rate_after"],
+        to_80={
+            f"{spent}_to_80": statistics.ticks_to(
+                getattr(curve, spent), curve.solve_rate, level=LEVEL
+            )
+            for spent in SPENT
+        },
+        seconds=summary["wall_seconds"],
+    )
+
+
+def read_curve(folder: pathlib.Path) -> Curve:
+    """The evaluations of a run, with what it had spent by each.
+
+    Counts in the metrics are averages per tick since the line before.
+    """
+    config = json.loads((folder / "config.json").read_text())
+    members = config["rollout"]["group_size"]
+    spent = dict.fromkeys(SPENT, 0.0)
+    rows = []
+    for line in metrics.read(folder):
+        passed = line["tick"] - spent[TICKS]
+        spent[TICKS] = line["tick"]
+        spent[EPISODES] += passed * line.get("groups_started", 0.0) * members
+        spent[TOKENS] += passed * line.get("gradient_tokens", 0.0)
+        if "eval/solve_rate" in line:
+            rows.append((*spent.values(), line["eval/solve_rate"]))
+    ticks, episodes, tokens, rates = np.array(rows, float).reshape(-1, 4).T
+    return Curve(
+        ticks=ticks, episodes=episodes, gradient_tokens=tokens, solve_rate=rates
+    )
+
+
+def compare(
+    suite: SuiteResults, cell: str, arm: str, reference: str, metric: str
+) -> Comparison | None:
+    """One comparison; None while they share no seed."""
+    ours, theirs = suite.of(cell, arm), suite.of(cell, reference)
+    seeds = sorted(ours.keys() & theirs.keys())
+    if not seeds:
+        return None
+    values = [[r[seed].value(metric) for seed in seeds] for r in (ours, theirs)]
+    if metric == SOLVE_RATE:
+        estimate = statistics.paired_difference(*values)
+    else:
+        # At tick 0 nothing is spent yet: a rate that is there from the start took one.
+        values = [[max(value, 1.0) for value in side] for side in values]
+        horizon = [max(theirs[seed].horizon(metric), 1.0) for seed in seeds]
+        estimate = statistics.paired_log_ratio(*values, horizon=horizon)
+    return Comparison(
+        cell=cell,
+        arm=arm,
+        reference=reference,
+        metric=metric,
+        pairs=len(seeds),
+        estimate=estimate,
+    )
+
+
+def compare_all(suite: SuiteResults) -> list[Comparison]:
+    """Every arm with the reference in every cell and metric, Holm's p-values added."""
+    reference = suite.manifest["reference"]
+    comparisons = []
+    for metric in METRICS:
+        pairs = itertools.product(suite.manifest["cells"], suite.manifest["arms"])
+        family = [
+            comparison
+            for cell, arm in pairs
+            if arm != reference
+            and (comparison := compare(suite, cell, arm, reference, metric))
+        ]
+        adjusted = statistics.holm([c.estimate.p for c in family])
+        comparisons += [
+            dataclasses.replace(c, holm=float(p))
+            for c, p in zip(family, adjusted, strict=True)
+        ]
+    return comparisons
+
+
+def check(suite: SuiteResults, claim: Mapping[str, Any]) -> tuple[bool | None, str]:
+    """(does it hold, the numbers); None while there are too few pairs for an interval.
+
+    Args:
+      suite: the results.
+      claim: the fields of a ``suites.Claim``.
+    """
+    found = compare(
+        suite,
+        claim["cell"],
+        claim["candidate"],
+        claim["reference"],
+        claim["metric"],
+    )
+    if found is None:
+        return None, "no pairs yet"
+    value, low, high = found.estimate[:3]
+    numbers = f"{value:.3f} [{low:.3f}, {high:.3f}], {found.pairs} pairs"
+    if math.isinf(value):
+        return False, f"{numbers}: 80% is not reached by every seed"
+    if math.isnan(low):
+        return None, numbers
+    holds = all(
+        [
+            claim["at_most"] is None or value <= claim["at_most"] + ROUNDING,
+            claim["high_below"] is None or high < claim["high_below"],
+            claim["low_above"] is None or low > claim["low_above"],
+        ]
+    )
+    return holds, numbers
+
+
+def largest_difference(suite: SuiteResults, one: str, other: str) -> float | None:
+    """Between the learning curves of two arms that should be the same run by run."""
+    found = [
+        float(np.max(np.abs(a.curve.solve_rate - b.curve.solve_rate)))
+        for cell in suite.manifest["cells"]
+        for seed, a in suite.of(cell, one).items()
+        if (b := suite.of(cell, other).get(seed))
+    ]
+    return max(found, default=None)
+
+
+def to_csv(results: Iterable[Result]) -> str:
+    """One line per run."""
+    out = io.StringIO()
+    columns = ["cell", "arm", "seed", "solve_rate_before", *METRICS, *SPENT]
+    columns += ["mean_solve_rate", "seconds"]
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(columns)
+    for r in results:
+        values = [r.before, *(r.value(metric) for metric in METRICS)]
+        values += [float(getattr(r.curve, spent)[-1]) for spent in SPENT]
+        values += [float(np.mean(r.curve.solve_rate)), r.seconds]
+        writer.writerow([r.cell, r.arm, r.seed, *(f"{v:.6g}" for v in values)])
+    return out.getvalue()

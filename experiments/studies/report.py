@@ -1,0 +1,181 @@
+"""The results of a suite as a page: tables of arms, comparisons, claims, where from."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from experiments.studies import comparison, statistics
+from experiments.studies.comparison import (
+    METRICS,
+    SOLVE_RATE,
+    SPENT,
+    Comparison,
+    SuiteResults,
+)
+
+TITLES = {
+    SOLVE_RATE: "solve rate at the end",
+    "ticks_to_80": "ticks to 80%",
+    "episodes_to_80": "episodes to 80%",
+    "gradient_tokens_to_80": "gradient tokens to 80%",
+}
+
+NOTES = """\
+Solve rates are of {problems} test problems at the end of a run, as interquartile mean
+over seeds with a bootstrap interval. *To 80%*: the first of three consecutive
+evaluations at or above 0.80; median over seeds, and how many got there. Comparisons are
+paired by seed: mean difference, or geometric mean of the ratio, with the 95% t
+interval. *p*: of the paired t test on that scale, after Holm over all cells and arms
+of the suite; *flip*: of the sign-flip test, as it is, never below 2 / 2^pairs. In a
+ratio, a reference that never got there counts with its horizon; an arm that did not get
+there with every seed has an infinite ratio.
+"""
+
+
+def to_markdown(suite: SuiteResults, comparisons: Sequence[Comparison]) -> str:
+    """The whole page."""
+    manifest = suite.manifest
+    planned, finished = len(manifest["runs"]), len(suite.results)
+    problems = sorted({run["test_problems"] for run in manifest["runs"]})
+    parts = [f"# {manifest['name']}", f"```\n{manifest['docstring'].strip()}\n```"]
+    if finished < planned:
+        parts.append(f"**Incomplete: {finished} of {planned} runs are finished.**")
+    if manifest["claims"]:
+        parts += ["## Claims", _claims(suite)]
+    for cell in manifest["cells"]:
+        parts += [f"## {cell[0].upper()}{cell[1:]}", _arms(suite, cell)]
+        parts.append(_comparisons(suite, cell, comparisons))
+    if manifest["identical"]:
+        parts += ["## Controls", _identical(suite)]
+    if manifest["search"]:
+        parts += ["## Search", _search(manifest)]
+    notes = NOTES.format(problems=" or ".join(f"{n:,}" for n in problems))
+    parts += ["## How to read it", notes.strip(), "## Where from", _provenance(suite)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _claims(suite):
+    rows = []
+    for claim in suite.manifest["claims"]:
+        holds, numbers = comparison.check(suite, claim)
+        verdict = {True: "**holds**", False: "**fails**", None: "open"}[holds]
+        rule = [
+            f"estimate at most {claim['at_most']}" if claim["at_most"] else "",
+            f"upper end below {claim['high_below']}" if claim["high_below"] else "",
+            f"lower end above {claim['low_above']}"
+            if claim["low_above"] is not None
+            else "",
+        ]
+        versus = f"{claim['candidate']} against {claim['reference']}, {claim['cell']}"
+        rows.append(
+            [claim["text"], versus, ", ".join(filter(None, rule)), numbers, verdict]
+        )
+    return table(["claim", "compared", "rule", "found", ""], rows)
+
+
+def _arms(suite, cell):
+    header = ["arm", "seeds", "before", TITLES[SOLVE_RATE]]
+    header += [TITLES[f"{spent}_to_80"] for spent in SPENT]
+    rows = []
+    for arm in suite.manifest["arms"]:
+        results = list(suite.of(cell, arm).values())
+        if not results:
+            continue
+        levels = [r.solve_rate for r in results]
+        low, high = statistics.interquartile_interval(levels)
+        row = [arm, str(len(results)), f"{np.mean([r.before for r in results]):.3f}"]
+        level = f"{statistics.interquartile_mean(levels):.3f}"
+        row.append(f"{level} [{number(low)}, {number(high)}]")
+        for spent in SPENT:
+            needed = [r.to_80[f"{spent}_to_80"] for r in results]
+            reached = sum(math.isfinite(value) for value in needed)
+            median = float(np.median(needed))
+            shown = f"{median:,.0f}" if math.isfinite(median) else "never"
+            row.append(f"{shown} ({reached}/{len(needed)})")
+        rows.append(row)
+    return table(header, rows)
+
+
+def _comparisons(suite, cell, comparisons):
+    reference = suite.manifest["reference"]
+    header = [f"against {reference}", "pairs"]
+    for metric in METRICS:
+        kind = "difference" if metric == SOLVE_RATE else "ratio"
+        header += [f"{TITLES[metric]}: {kind}", "p", "flip"]
+    rows = []
+    for arm in suite.manifest["arms"]:
+        found = {c.metric: c for c in comparisons if (c.cell, c.arm) == (cell, arm)}
+        if not found:
+            continue
+        row = [arm, str(next(iter(found.values())).pairs)]
+        for metric in METRICS:
+            estimate = found[metric].estimate
+            interval = f"[{number(estimate.low)}, {number(estimate.high)}]"
+            row.append(f"{number(estimate.value)} {interval}")
+            row += [chance(found[metric].holm), chance(estimate.sign_flip_p)]
+        rows.append(row)
+    return table(header, rows) if rows else ""
+
+
+def _identical(suite):
+    rows = []
+    for one, other in suite.manifest["identical"]:
+        found = comparison.largest_difference(suite, one, other)
+        shown = "no pairs yet" if found is None else f"{found:.4g}"
+        rows.append([f"{one} = {other}", shown])
+    return table(["should be the same", "largest difference of solve rates"], rows)
+
+
+def _search(manifest):
+    rows = []
+    for name, chosen in manifest["search"].items():
+        inside = "yes" if chosen["inside"] else "**no**"
+        rows.append(
+            [
+                name,
+                f"{chosen['learning_rate']:g}",
+                f"{chosen['clip']:g}",
+                f"{chosen['score']:.3f}",
+                inside,
+                str(chosen["settings_tried"]),
+            ]
+        )
+    header = ["arm", "learning rate", "clip", "mean of the validation curve"]
+    return table([*header, "inside the grid", "settings tried"], rows)
+
+
+def _provenance(suite):
+    lines = []
+    for one in suite.manifest["provenance"]:
+        changed = " (with changes)" if one["changed_since"] else ""
+        versions = ", ".join(
+            f"{name} {value}"
+            for name, value in one.items()
+            if name not in ("commit", "changed_since", "processor", "processors")
+        )
+        lines.append(
+            f"* commit {one['commit']}{changed}; {versions}; {one['processors']} "
+            f"processors {one['processor']}"
+        )
+    hours = sum(r.seconds for r in suite.results) / 3600
+    lines.append(f"* {len(suite.results)} runs, {hours:.1f} h of wall time in all")
+    return "\n".join(lines)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def number(value: float) -> str:
+    """ "0.813", "inf", "n/a" for what is not known."""
+    if math.isnan(value):
+        return "n/a"
+    return "inf" if math.isinf(value) else f"{value:.3f}"
+
+
+def chance(p: float) -> str:
+    """A p-value: "0.031", "< 0.001", "n/a"."""
+    return "< 0.001" if p < 0.001 else number(p)

@@ -1,0 +1,1 @@
+"""Many runs: grids, jobs, processes, what a person sees of them."""

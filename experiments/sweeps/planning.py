@@ -1,0 +1,193 @@
+"""From points and seeds to runs: what sweeps and ablations have in common."""
+
+import contextlib
+import dataclasses
+import pathlib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ml_collections import ConfigDict
+
+from experiments.config.build import build
+from experiments.config.checks import require
+from experiments.runs import base_model
+from experiments.sweeps import cost, grid, scheduler
+from experiments.sweeps.launch import Launcher, read_error
+from experiments.sweeps.live_table import Display, duration
+from experiments.sweeps.scheduler import Job, Progress, Run
+
+#: Base models of a sweep, in its folder.
+BASE_MODELS = "base_models"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Point:
+    """One setting, to be run with some seeds.
+
+    Attributes:
+      name: its folder within the sweep's.
+      overrides: {field: value}.
+      seeds: one run each, in the folder seed=SEED.
+    """
+
+    name: str
+    overrides: Mapping[str, Any]
+    seeds: tuple[int, ...]
+
+
+def make_points(
+    overrides: Sequence[Mapping[str, Any]], seeds: Sequence[int]
+) -> list[Point]:
+    """Points named by what differs; those with seeds of their own keep them.
+
+    Raises:
+      ValueError: two points are the same, or some name their seed and others do not.
+    """
+    if not any("seed" in one for one in overrides):
+        return [
+            Point(name=name, overrides=dict(one), seeds=tuple(seeds))
+            for name, one in zip(grid.names(overrides), overrides, strict=True)
+        ]
+    require(
+        all("seed" in o for o in overrides), "sweep", "seed", "in all points or none"
+    )
+    rest = [{k: v for k, v in one.items() if k != "seed"} for one in overrides]
+    distinct = [one for index, one in enumerate(rest) if one not in rest[:index]]
+    return [
+        Point(
+            name=name,
+            overrides=one,
+            seeds=tuple(
+                o["seed"] for o, r in zip(overrides, rest, strict=True) if r == one
+            ),
+        )
+        for name, one in zip(grid.names(distinct), distinct, strict=True)
+    ]
+
+
+def make_jobs(
+    config: ConfigDict,
+    points: Sequence[Point],
+    folder: pathlib.Path,
+    *,
+    seeds_together: bool = False,
+) -> list[Job]:
+    """One job per run, or per point; built once each, so that a mistake is found now.
+
+    The first seed of every point comes before the second of any: a sweep that is cut
+    short has compared everything a little. Whatever needs a base model that nobody
+    needed before comes first of all.
+
+    Raises:
+      ValueError: names the point, the field, its value and the rule.
+    """
+    jobs: list[tuple[int, Job]] = []
+    for point in points:
+        runs, seconds, keys = [], [], []
+        for seed in point.seeds:
+            try:
+                own = grid.apply(config, {**point.overrides, "seed": seed})
+                experiment = build(own)
+            except ValueError as error:
+                raise ValueError(f"point {point.name!r}: {error}") from error
+            runs.append(Run(folder=folder / point.name / f"seed={seed}", config=own))
+            seconds.append(cost.of_run(experiment, own))
+            keys.append(base_model.key(own))
+        if seeds_together:
+            group = Job(
+                name=point.name,
+                runs=tuple(runs),
+                seconds=sum(seconds),
+                base_models=frozenset(keys),
+            )
+            jobs.append((0, group))
+            continue
+        for turn, (run, expected, key) in enumerate(
+            zip(runs, seconds, keys, strict=True)
+        ):
+            name = f"{point.name}/{run.folder.name}"
+            one = Job(
+                name=name, runs=(run,), seconds=expected, base_models=frozenset({key})
+            )
+            jobs.append((turn, one))
+    jobs.sort(key=lambda pair: pair[0])  # stable
+    return scheduler.order([job for _, job in jobs])
+
+
+def plan(jobs: Sequence[Job], parallel: int) -> str:
+    """Runs x seconds, and what that comes to, without what is finished."""
+    todo = [job for job in jobs if not job.is_finished]
+    num_runs = sum(len(job.runs) for job in todo)
+    if not num_runs:
+        return f"all {len(jobs)} finished"
+    seconds = sum(job.seconds for job in todo)
+    keys = {key: job for job in todo for key in job.base_models}
+    configs = [job.runs[0].config for job in keys.values()]
+    warm = sum(cost.of_warm_start(build(config), config) for config in configs)
+    programs = {str(job.runs[0].folder.parent) for job in todo}
+    total = seconds + warm + cost.COMPILE_SECONDS * len(programs)
+    return (
+        f"{num_runs} runs x {seconds / num_runs:.0f} s"
+        f" + {len(keys)} base models x {warm / len(keys):.0f} s"
+        f" + {len(programs)} programs x {cost.COMPILE_SECONDS:.0f} s"
+        f" = {duration(total)} of one core, {duration(total / parallel)} for {parallel}"
+    )
+
+
+def execute(
+    jobs: Sequence[Job],
+    folder: pathlib.Path,
+    *,
+    parallel: int,
+    lock_name: str = "all",
+    warm_start_cache: pathlib.Path | None = None,
+    compile_cache: str | None = None,
+) -> list[Progress]:
+    """Runs the jobs and shows how they stand.
+
+    Args:
+      jobs: see ``make_jobs``.
+      folder: of the sweep.
+      parallel: at a time.
+      lock_name: of what no other process may run in this folder at the same time.
+      warm_start_cache: base models; in the sweep's folder where None.
+      compile_cache: as in ``train``.
+
+    Raises:
+      ValueError: another process is running the same.
+      KeyboardInterrupt: after SIGINT or SIGTERM; everything running has been saved.
+    """
+    launcher = Launcher(
+        parallel=parallel,
+        warm_start_cache=warm_start_cache or folder / BASE_MODELS,
+        compile_cache=compile_cache,
+    )
+    with _alone(folder, lock_name), Display(parallel) as display:
+        return scheduler.run(
+            jobs,
+            launcher,
+            parallel=parallel,
+            read_error=read_error,
+            show=display,
+            poll_seconds=1.0,
+        )
+
+
+@contextlib.contextmanager
+def _alone(folder: pathlib.Path, name: str) -> Iterator[None]:
+    """Two sweeps in one folder would write the same files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        import fcntl
+    except ImportError:  # no such thing on this system
+        yield
+        return
+    with (folder / f".{name}.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ValueError(
+                f"{folder} is being worked on by another process; wait for it, or take "
+                "another share of the work with --shard"
+            ) from None
+        yield

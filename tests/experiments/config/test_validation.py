@@ -1,0 +1,186 @@
+"""Illegal values never reach a compile and are told by name; legal ones fit."""
+
+import json
+import math
+
+import config_pairs as pairs
+import jax
+import numpy as np
+import pytest
+
+from agentic_grpo.ops.reductions import Mean
+from agentic_grpo.training import compiling, devices
+from experiments.config import build, ranges
+from experiments.configs import default, smoke
+from experiments.runs import workdir
+
+FIELDS = dict(ranges.flatten(default.get_config()))
+
+#: Fields whose value is looked at under another choice only; the choice.
+SELECTED_BY = {
+    "algorithm.dual_clip_ratio": {"algorithm.objective": "dual_clip"},
+    "algorithm.importance_treatment": {"algorithm.anchor": "proximal"},
+}
+
+#: Free text, or a bool, of which every value is legal.
+ALWAYS_LEGAL = {name for name, value in FIELDS.items() if isinstance(value, bool)}
+
+
+def changed(changes):
+    config = smoke.get_config().lock()
+    config.update_from_flattened_dict(changes)
+    return config
+
+
+def selecting(field):
+    """What must be chosen for the field to matter."""
+    parts = field.split(".")
+    if parts[0] in ("env", "agent") and len(parts) > 2:
+        return {"env.name": parts[1]}
+    if parts[0] == "algorithm" and len(parts) > 2:
+        return {"algorithm.credit": parts[1]}
+    return SELECTED_BY.get(field, {})
+
+
+def illegal_values(value):
+    """Of the type of the default, so that the config takes them."""
+    if isinstance(value, float):
+        return [math.nan, math.inf, -math.inf, -7.0]
+    if isinstance(value, str):
+        return ["no such name"]
+    if isinstance(value, tuple):
+        return [("no such name",), (("no such name", 1),)]
+    return [-7, 2**40]  # an int, or the placeholder of one
+
+
+CASES = [
+    (field, value)
+    for field, default_value in FIELDS.items()
+    if field not in ALWAYS_LEGAL
+    for value in illegal_values(default_value)
+]
+
+
+@pytest.fixture
+def compilations():
+    """What was compiled while the test ran."""
+    events = []
+
+    def listen(event, seconds, **details):
+        if "backend_compile" in event:
+            events.append(details)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield events
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+@pytest.mark.parametrize(("field", "value"), CASES, ids=lambda x: str(x)[:60])
+def test_an_illegal_value_is_told_by_the_name_of_its_field(field, value, compilations):
+    config = changed({**selecting(field), field: value})
+    compilations.clear()
+    with pytest.raises(ValueError) as caught:
+        experiment = build.build(config)
+        build.build_layout(config, experiment.program)
+    assert field in str(caught.value)
+    assert not compilations
+
+
+def test_compilations_are_seen(compilations):
+    jax.jit(lambda x: x * 7.25 + len(FIELDS))(jax.numpy.ones(3))
+    assert compilations
+
+
+@pytest.mark.parametrize("field", sorted(ALWAYS_LEGAL))
+def test_a_switch_is_on_or_off(field):
+    with pytest.raises(TypeError):
+        changed({field: "maybe"})
+
+
+def another(value):
+    """A different value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, tuple):
+        return (*value, "one more")
+    if isinstance(value, str):
+        return value + "_"
+    return (value or 0) + 1
+
+
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_run_goes_on_only_with_its_own_config(field, tmp_path):
+    config = changed({})
+    workdir.claim(tmp_path, config)
+    before = (tmp_path / "config.json").read_text()
+    config.update_from_flattened_dict(
+        {field: another(dict(ranges.flatten(config))[field])}
+    )
+    if field.split(".")[0] in workdir.MAY_DIFFER:
+        workdir.claim(tmp_path, config)
+        assert json.loads((tmp_path / "config.json").read_text()) != json.loads(before)
+    else:
+        with pytest.raises(ValueError, match=f"{field}: .* there, .* here"):
+            workdir.claim(tmp_path, config)
+        assert (tmp_path / "config.json").read_text() == before
+
+
+def test_what_may_differ_is_what_the_design_says():
+    names = {field.split(".")[0] for field in FIELDS}
+    assert {"num_ticks", "devices", "logging", "checkpoint"} <= names
+    assert {"seed", "model", "learner", "algorithm", "env"}.isdisjoint(
+        workdir.MAY_DIFFER
+    )
+
+
+ROWS = pairs.covering_rows()
+
+
+def prepared(row):
+    sizes = {"rollout.num_blocks": 2, "rollout.decode_slots": 4}
+    config = changed({**sizes, **row})
+    experiment = build.build(config)
+    return experiment, build.build_layout(config, experiment.program)
+
+
+def test_every_two_choices_meet():
+    # only a handful of pairs may be missing: those that exclude each other
+    met = set().union(*(pairs.pairs_of(row) for row in ROWS))
+    names = list(pairs.CHOICES)
+    wanted = sum(
+        len(pairs.CHOICES[one]) * len(pairs.CHOICES[other])
+        for index, one in enumerate(names)
+        for other in names[index + 1 :]
+    )
+    assert wanted - 20 < len(met) < wanted
+    assert len(ROWS) < 80
+
+
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(number, marks=() if number < 3 else pytest.mark.slow)
+        for number in range(len(ROWS))
+    ],
+)
+def test_legal_choices_can_be_traced(number):
+    experiment, _ = prepared(ROWS[number])
+    build.trace(experiment)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(0, len(ROWS), 8))
+def test_legal_choices_run_two_ticks(number):
+    experiment, layout = prepared(ROWS[number])
+    program = experiment.program
+    params = jax.jit(program.policy.init)(experiment.warm_start_key)
+    state = devices.first_state(layout, program, params, experiment.run_key)
+    dispatch, _ = compiling.compile_dispatch(layout, program, state, num_ticks=2)
+    state, metrics, _ = dispatch(state)
+    assert int(state.tick) == 2
+    for leaf in jax.tree.leaves(state.learner.params):
+        assert np.isfinite(np.asarray(leaf, np.float32)).all()
+    for name, value in jax.device_get(metrics).items():
+        parts = value if isinstance(value, Mean) else (value,)
+        assert all(np.isfinite(part).all() for part in parts), name
+    assert float(np.sum(metrics["not_finite"].total)) == 0

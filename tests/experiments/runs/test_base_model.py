@@ -1,0 +1,145 @@
+"""Base models are shared by what does not touch them, and by nothing else."""
+
+import threading
+import time
+
+import jax
+import numpy as np
+import pytest
+
+from experiments.runs import base_model
+from experiments.config import build
+from experiments.configs import smoke
+
+ENV = "env.code_execution"
+
+
+class Messages:
+    def __init__(self):
+        self.texts = []
+
+    def message(self, text):
+        self.texts.append(text)
+
+
+def config(**changes):
+    built = smoke.get_config().lock()
+    built.update_from_flattened_dict(changes)
+    return built
+
+
+@pytest.fixture(scope="module")
+def pretrained():
+    built = config()
+    return base_model.first_params(build.build(built), built, None, Messages())
+
+
+@pytest.fixture
+def counted(monkeypatch, pretrained):
+    """Replaces the pre-training by its result; the list grows with every call."""
+    calls = []
+
+    def pretrain(experiment, progress):
+        calls.append(experiment)
+        time.sleep(0.05)
+        return pretrained
+
+    monkeypatch.setattr(base_model, "_pretrain", pretrain)
+    return calls
+
+
+def assert_equal(one, other):
+    assert jax.tree.structure(one) == jax.tree.structure(other)
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        assert a.dtype == b.dtype
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"algorithm.credit": "outcome"},
+        {"learner.learning_rate": 1e-2, "learner.passes": 2},
+        {"rollout.group_size": 4},
+        {"num_ticks": 16, "evaluation.every": 8},
+        {f"{ENV}.verdict_latency.minimum": 9},
+        {f"{ENV}.stage_latency.minimum": 2},
+        {f"{ENV}.latency_of_stage": (("code", (3,)),)},
+        {"env.tool_workflow.budget_slack": 3},
+    ],
+)
+def test_runs_that_differ_after_the_warm_start_share_it(changes):
+    assert base_model.key(config(**changes)) == base_model.key(config())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"seed": 1},
+        {f"{ENV}.visible_fidelity": 0.5},
+        {f"{ENV}.fidelity_mode": "deceptive"},
+        {"agent.code_execution.efficient_share": 0.1},
+        {"model.hidden_size": 32},
+        {"warm_start.num_steps": 4},
+        {"warm_start.learning_rate": 1e-3},
+    ],
+)
+def test_runs_that_differ_before_it_do_not(changes):
+    assert base_model.key(config(**changes)) != base_model.key(config())
+
+
+def test_other_package_versions_have_other_base_models(monkeypatch):
+    before = base_model.key(config())
+    monkeypatch.setattr(base_model.importlib.metadata, "version", lambda name: "0.0")
+    assert base_model.key(config()) != before
+
+
+def test_latencies_do_not_change_the_warm_start(pretrained):
+    # What lets the key leave them out: the warm start has no clock.
+    slow = config(**{f"{ENV}.verdict_latency.minimum": 11})
+    other = base_model.first_params(build.build(slow), slow, None, Messages())
+    assert_equal(pretrained, other)
+
+
+def test_the_second_run_reads_what_the_first_has_trained(counted, pretrained, tmp_path):
+    experiment = build.build(config())
+    for _ in range(2):
+        params = base_model.first_params(experiment, config(), tmp_path, Messages())
+        assert_equal(params, pretrained)
+    assert len(counted) == 1
+    names = [path.name for path in tmp_path.glob("*.npz")]
+    assert names == [f"{base_model.key(config())}.npz"]  # no half-written ones
+
+
+def test_runs_that_start_together_pretrain_once(counted, tmp_path):
+    experiment, found, progress = build.build(config()), [], Messages()
+
+    def start():
+        found.append(base_model.first_params(experiment, config(), tmp_path, progress))
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert len(counted) == 1 and len(found) == 4
+    assert any("waits for another run" in text for text in progress.texts)
+
+
+def test_a_pretraining_that_fails_leaves_nothing_behind(monkeypatch, tmp_path):
+    def fail(experiment, progress):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(base_model, "_pretrain", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        base_model.first_params(build.build(config()), config(), tmp_path, Messages())
+    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_a_damaged_base_model_is_named(counted, tmp_path):
+    experiment = build.build(config())
+    base_model.first_params(experiment, config(), tmp_path, Messages())
+    path = tmp_path / f"{base_model.key(config())}.npz"
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ValueError, match=rf"{path.name} is no base model.*delete it"):
+        base_model.first_params(experiment, config(), tmp_path, Messages())
