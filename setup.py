@@ -15,6 +15,12 @@ REQUIRED = [
 ]
 
 EXTRAS = {
+    "language_models": [
+        "gguf>=0.19",
+        "jinja2>=3.1",
+        "safetensors>=0.8",
+        "tokenizers>=0.23",
+    ],
     "plots": ["matplotlib>=3.10", "scipy>=1.14"],
     "tensorboard": ["tensorboardX>=2.6"],
     # setuptools: a test builds the package and looks at what it ships

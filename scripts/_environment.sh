@@ -34,7 +34,10 @@ _install() {
   if ! "$PYTHON" -m pip --version >/dev/null 2>&1; then
     _make_venv
   fi
-  local arguments=(--quiet --disable-pip-version-check -e "${ROOT}[test,plots,tensorboard]")
+  local arguments=(
+    --quiet --disable-pip-version-check
+    -e "${ROOT}[test,plots,tensorboard,language_models]"
+  )
   if [[ "$(_version)" == 3.11.* ]]; then
     arguments+=(-c "$ROOT/requirements.txt")
   else

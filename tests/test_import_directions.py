@@ -44,6 +44,12 @@ INNER_WALLS = {
         "config": {"problems"},
         "stages": {"vm", "lookup", "state", "judging", "problems", "config"},
     },
+    "agentic_grpo.models": {
+        "attention": set(),
+        "layers": {"attention"},
+        "transformer": {"attention", "layers"},
+        "pretrained": {"attention", "transformer"},
+    },
     "experiments": {
         "config": set(),
         "runs": {"config"},
@@ -57,6 +63,10 @@ HOMES = {
     "ml_collections": ("experiments/",),
     "orbax": ("agentic_grpo/training/checkpoints.py",),
     "flax": ("agentic_grpo/models/",),
+    "safetensors": ("agentic_grpo/models/pretrained/",),
+    "gguf": ("agentic_grpo/models/pretrained/", "agentic_grpo/texts/"),
+    "tokenizers": ("agentic_grpo/texts/", "scripts/benchmarks/workers/"),
+    "jinja2": ("agentic_grpo/texts/",),
     "jax.distributed": ("agentic_grpo/training/processes.py",),
     "jax.make_mesh": ("agentic_grpo/training/devices.py",),
     "jax.pmap": ("agentic_grpo/training/compiling.py",),

@@ -23,7 +23,8 @@ for name in names:
 import jax
 # JAX refuses another number of CPU devices once its backends have started.
 jax.config.update("jax_num_cpu_devices", 3)
-heavy = [n for n in ("ml_collections", "matplotlib", "tensorflow") if n in sys.modules]
+extras = ("gguf", "jinja2", "matplotlib", "safetensors", "tokenizers")
+heavy = [n for n in ("ml_collections", "tensorflow", *extras) if n in sys.modules]
 print(json.dumps({"names": names, "devices": len(jax.devices()), "heavy": heavy}))
 """
 
