@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
+from agentic_grpo.training import whole_files
+
 Leaf = Any
 Tree = Any
 
@@ -126,10 +128,8 @@ def dump(tree: Tree, path: str | os.PathLike) -> None:
         arrays[name] = array.astype(np.float32) if array.dtype.kind == "V" else array
     path = pathlib.Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(path.name + ".partial")
-    with partial.open("wb") as file:
+    with whole_files.replacing(path, "wb") as file:
         np.savez_compressed(file, **arrays)
-    partial.replace(path)
 
 
 def _is_key(leaf: Leaf) -> bool:

@@ -18,6 +18,8 @@ import numpy as np
 import rich.console
 import rich.progress
 
+from agentic_grpo.training import whole_files
+
 FILE_NAME = "metrics.jsonl"
 
 #: What the live display shows of all the metrics, with the names it gives them.
@@ -83,14 +85,10 @@ class MetricsWriter:
         self.close()
         if not self._path.exists():
             return
-        partial = self._path.with_name(FILE_NAME + ".partial")
-        with partial.open("w", encoding="utf-8") as file:
+        with whole_files.replacing(self._path) as file:
             for line, text in _lines(self._path):
                 if line["tick"] <= tick:
                     file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(self._path)
 
     def close(self) -> None:
         """Closes the files; the next ``write`` opens them again."""

@@ -13,7 +13,6 @@ import importlib.metadata
 import json
 import os
 import pathlib
-import uuid
 
 import jax
 import numpy as np
@@ -62,7 +61,7 @@ def first_params(
     cache.mkdir(parents=True, exist_ok=True)
     with _locked(path, progress):
         if not path.exists():
-            _keep(_pretrain(experiment, progress), path)
+            leaves.dump(_pretrain(experiment, progress), path)
     progress.message(f"base model: {path}")
     return _read(path, experiment)
 
@@ -117,13 +116,6 @@ def _pretrain(experiment: Experiment, progress):
             f"steps, {float(losses[-1]):.3f} nats per token"
         )
     return carry[0]
-
-
-def _keep(params, path):
-    """Writes under a name of its own first: a file is there whole or not at all."""
-    mine = path.with_name(f".{uuid.uuid4().hex}.npz")
-    leaves.dump(params, mine)
-    mine.replace(path)
 
 
 def _read(path, experiment):

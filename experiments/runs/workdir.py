@@ -8,8 +8,9 @@ import pathlib
 from absl import logging
 from ml_collections import ConfigDict
 
-from agentic_grpo.training import processes
+from agentic_grpo.training import processes, whole_files
 from experiments.config.checks import require
+from experiments.runs.files import read_json, write_json
 
 #: What may differ when a run goes on.
 MAY_DIFFER = ("num_ticks", "devices", "logging", "checkpoint", "profile")
@@ -74,7 +75,9 @@ def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
             "a new folder, or one with this config; it holds a run with another: "
             + "; ".join(different),
         )
-    elif workdir.exists() and any(p.suffix != ".partial" for p in workdir.iterdir()):
+    elif workdir.exists() and any(
+        path.suffix != whole_files.UNFINISHED for path in workdir.iterdir()
+    ):
         raise ValueError(
             f"workdir={str(workdir)!r} has files but no config.json; choose a new one"
         )
@@ -93,16 +96,22 @@ def load_config(workdir: pathlib.Path) -> ConfigDict:
         raise ValueError(
             f"workdir={str(workdir)!r} has no config.json: no run is there"
         )
-    try:
-        return ConfigDict(json.loads(path.read_text())).lock()
-    except (json.JSONDecodeError, TypeError) as error:
-        raise ValueError(f"{path} is no config that can be read: {error}") from error
+    return ConfigDict(read_json(path)).lock()
 
 
 def finished(workdir: pathlib.Path, config: ConfigDict) -> dict | None:
-    """The summary of a run of this config that has reached its last tick, or None."""
-    path = workdir / "summary.json"
-    summary = json.loads(path.read_text()) if path.exists() else {}
+    """The summary of a run of this config that has reached its last tick, or None.
+
+    A summary that cannot be read counts as none, with a warning: the run then ends anew
+    from its last checkpoint.
+    """
+    try:
+        summary = read_json(workdir / "summary.json")
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        logging.warning("%s; the run counts as unfinished", error)
+        return None
     if summary.get("ticks", -1) < config.num_ticks:
         return None
     return None if _differences(workdir / "config.json", config) else summary
@@ -143,28 +152,14 @@ def require_no_metrics(workdir: pathlib.Path) -> None:
         )
 
 
-def write_json(path: pathlib.Path, value) -> None:
-    """Writes a file that is there whole or not at all."""
-    temporary = path.with_name(path.name + ".partial")
-    temporary.write_text(json.dumps(value, indent=2) + "\n")
-    temporary.replace(path)
-
-
 def _differences(path, config):
     """How the config in a file differs from one, where a run may not."""
-    theirs = _read(path)
+    theirs = _flat(read_json(path))
     return [
         f"{name}: {theirs.get(name, 'missing')!r} there, {ours!r} here"
         for name, ours in _flat(json.loads(config.to_json())).items()
         if theirs.get(name, "missing") != ours and not _may_differ(name)
     ]
-
-
-def _read(path):
-    try:
-        return _flat(json.loads(path.read_text()))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is no config that can be read: {error}") from error
 
 
 def _flat(tree, prefix=""):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from experiments.config.checks import require
-from experiments.runs import provenance, workdir
+from experiments.runs import files, provenance, workdir
 from experiments.studies import search, suites
 from experiments.studies.comparison import MANIFEST
 from experiments.sweeps import planning, scheduler
@@ -146,7 +146,7 @@ class Ablation:
             "runs": runs,
             "provenance": came_from,
         }
-        workdir.write_json(path, manifest)
+        files.write_json(path, manifest)
         self._write_configs(settings)
 
     def planned(self) -> dict[str, list[Job]]:
@@ -178,7 +178,7 @@ class Ablation:
 
         settings, trials = search.tune(self.suite, folder, run)
         chosen = search.describe(trials)
-        workdir.write_json(
+        files.write_json(
             path,
             {
                 "settings": settings,
@@ -215,7 +215,7 @@ class Ablation:
             },
             "of_every_run": suites.FRESH,
         }
-        workdir.write_json(self.folder / "configs.json", content)
+        files.write_json(self.folder / "configs.json", content)
 
 
 def _as_json(trial):

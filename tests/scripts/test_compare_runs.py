@@ -6,7 +6,7 @@ import re
 import pytest
 
 from agentic_grpo.training import metrics
-from experiments.runs import workdir
+from experiments.runs import files, workdir
 from scripts import compare_runs
 from scripts.viewing import charts, comparing, runs
 
@@ -24,7 +24,7 @@ def write_run(tmp_path, small_config):
                 writer.write(tick, line)
         if finished:
             summary = {"solve_rate_before": 0.05, "solve_rate_after": 0.95, "ticks": 8}
-            workdir.write_json(folder / "summary.json", summary)
+            files.write_json(folder / "summary.json", summary)
         return folder
 
     return write
