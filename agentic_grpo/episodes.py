@@ -66,7 +66,9 @@ def play_stage(
     stage_deadline=NEVER,
     verdict_deadline=NEVER,
 ) -> tuple[SnapshotTable, base.StageResult]:
-    """Members [N, G] write one stage, the environment executes it.
+    """Members [N, G] write one stage, the environment executes it at once.
+
+    ``write_stage``, the environment's step and ``enter_result``, one after the other.
 
     Args:
       act: (tokens [N, G, T], token_mask [N, G, T], problem, stage [N], acting [N, G],
@@ -85,49 +87,112 @@ def play_stage(
       the environment's ``StageResult``).
     """
     layout = environment.spec.layout
+    act_keys, environment_keys = split_keys(keys)
+    rows, written, mask = write_stage(
+        act, layout, rows, problem, stage, acting, act_keys
+    )
+    result = environment.step(problem, stage, written, mask, acting, environment_keys)
+    rows = enter_result(
+        layout,
+        rows,
+        result,
+        stage,
+        acting,
+        stage_deadline=stage_deadline,
+        verdict_deadline=verdict_deadline,
+    )
+    return rows, result
+
+
+def write_stage(act, layout, rows: SnapshotTable, problem, stage, acting, keys):
+    """Members [N, G] write one stage; nobody has executed it yet.
+
+    Args:
+      act, rows, problem, stage, acting, keys: as of ``play_stage``.
+      layout: a ``layout.EpisodeLayout``.
+
+    Returns:
+      (rows with marker, actions and log-probs; tokens int32 [N, G, A]; mask bool
+      [N, G, A], of acting members alone).
+    """
     on_member = acting[:, :, None]
     markers = jnp.array([spec.marker for spec in layout.stages], jnp.int32)[stage]
     markers = jnp.broadcast_to(markers[:, None, None], on_member.shape)
     rows, _ = _put(rows, markers, on_member, stage, layout, part="marker")
-
-    act_keys, environment_keys = split_keys(keys)
     written, mask, log_probs = act(
         rows.tokens,
         rows.token_mask,
         problem,
         stage,
         acting,
-        act_keys,
+        keys,
         action_width=layout.max_action_width,
     )
-    lanes_and_members = acting.shape
-    action_shape = (*lanes_and_members, layout.max_action_width)
-    chex.assert_shape([written, mask, log_probs], action_shape)
-    mask = mask & on_member
-    result = environment.step(problem, stage, written, mask, acting, environment_keys)
     chex.assert_shape(
-        [result.observation_tokens, result.observation_mask],
-        (*lanes_and_members, layout.max_observation_width),
+        [written, mask, log_probs], (*acting.shape, layout.max_action_width)
     )
+    mask = mask & on_member
     rows, is_action = _put(rows, written, mask, stage, layout, part="action")
     placed = place(log_probs, stage, layout, part="action", fill=0.0)
-    log_probs = jnp.where(is_action, placed, rows.log_probs)
+    is_stage = _at_stage(stage, layout)
+    rows = dataclasses.replace(
+        rows,
+        action_mask=rows.action_mask | is_action,
+        log_probs=jnp.where(is_action, placed, rows.log_probs),
+        # of this stage alone: an earlier one may have been paid and anchored anew
+        anchor_log_probs=jnp.where(is_action, placed, rows.anchor_log_probs),
+        acted=rows.acted | (is_stage[:, None, :] & on_member),
+    )
+    return rows, written, mask
+
+
+def enter_result(
+    layout,
+    rows: SnapshotTable,
+    result: base.StageResult,
+    stage,
+    acting,
+    *,
+    stage_deadline=NEVER,
+    verdict_deadline=NEVER,
+) -> SnapshotTable:
+    """Enters what came back for a stage; what is late, faulty or illegal is absent.
+
+    Arguments as of ``play_stage``; a reward or verdict outside [0, 1] is illegal.
+    """
+    chex.assert_shape(
+        [result.observation_tokens, result.observation_mask],
+        (*acting.shape, layout.max_observation_width),
+    )
     rows, _ = _put(
         rows,
         result.observation_tokens,
-        result.observation_mask & on_member,
+        result.observation_mask & acting[:, :, None],
         stage,
         layout,
         part="observation",
     )
-    rows = dataclasses.replace(
+    here = _at_stage(stage, layout)[:, None, :] & acting[:, :, None]
+    healthy = acting & (result.end_reason != EndReason.FAULT)
+    rewarded = healthy & result.reward_mask & base.is_legal_reward(result.reward)
+    rewarded &= result.latency <= stage_deadline
+    ended = acting & (result.end_reason != EndReason.RUNNING)
+    judged = ended & healthy & base.is_legal_reward(result.verdict)
+    judged &= result.verdict_latency <= verdict_deadline
+
+    def at_stage(old, new):
+        return jnp.where(here, new[:, :, None], old)
+
+    return dataclasses.replace(
         rows,
-        action_mask=rows.action_mask | is_action,
-        log_probs=log_probs,
-        anchor_log_probs=log_probs,
+        reward=at_stage(rows.reward, jnp.where(rewarded, result.reward, 0.0)),
+        reward_mask=at_stage(rows.reward_mask, rewarded),
+        state_id=at_stage(rows.state_id, result.state_id),
+        verdict=jnp.where(judged, result.verdict, rows.verdict),
+        verdict_mask=rows.verdict_mask | judged,
+        solved=rows.solved | (judged & result.solved),
+        end_reason=jnp.where(ended, result.end_reason, rows.end_reason),
     )
-    rows = _enter(rows, result, stage, acting, stage_deadline, verdict_deadline)
-    return rows, result
 
 
 def play_episodes(act, environment, keys, *, split, num_members) -> SnapshotTable:
@@ -186,28 +251,6 @@ def _put(rows, values, mask, stage, layout, *, part):
     return dataclasses.replace(rows, tokens=tokens, token_mask=token_mask), here
 
 
-def _enter(rows, result, stage, acting, stage_deadline, verdict_deadline):
-    """Enters rewards and verdicts; what is late, faulty or not finite is absent."""
-    is_stage = stage[:, None] == jnp.arange(rows.acted.shape[-1])[None, :]
-    here = is_stage[:, None, :] & acting[:, :, None]
-    healthy = acting & (result.end_reason != EndReason.FAULT)
-    rewarded = healthy & result.reward_mask & jnp.isfinite(result.reward)
-    rewarded &= result.latency <= stage_deadline
-    ended = acting & (result.end_reason != EndReason.RUNNING)
-    judged = ended & healthy & jnp.isfinite(result.verdict)
-    judged &= result.verdict_latency <= verdict_deadline
-
-    def at_stage(old, new):
-        return jnp.where(here, new[:, :, None], old)
-
-    return dataclasses.replace(
-        rows,
-        acted=rows.acted | here,
-        reward=at_stage(rows.reward, jnp.where(rewarded, result.reward, 0.0)),
-        reward_mask=at_stage(rows.reward_mask, rewarded),
-        state_id=at_stage(rows.state_id, result.state_id),
-        verdict=jnp.where(judged, result.verdict, rows.verdict),
-        verdict_mask=rows.verdict_mask | judged,
-        solved=rows.solved | (judged & result.solved),
-        end_reason=jnp.where(ended, result.end_reason, rows.end_reason),
-    )
+def _at_stage(stage, layout):
+    """bool [N, S]: one-hot of each lane's stage [N]."""
+    return stage[:, None] == jnp.arange(layout.num_stages, dtype=stage.dtype)[None, :]

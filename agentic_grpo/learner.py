@@ -17,7 +17,12 @@ import jax.numpy as jnp
 import optax
 
 from agentic_grpo import records
-from agentic_grpo.ops.reductions import Mean, masked_mean, sum_over_devices
+from agentic_grpo.ops.reductions import (
+    Mean,
+    is_reduction,
+    masked_mean,
+    sum_over_devices,
+)
 
 
 @records.record
@@ -66,7 +71,8 @@ class LearnerSettings:
       objective: (log_probs, anchor_log_probs, behaviour_log_probs, credit) -> (losses
         [2, N, T], diagnostics dict of ``Mean``); see ``ops.policy_losses``.
       aggregate: (values [N, T], mask [N, T]) -> ``Mean``; what a loss is divided by.
-        Its counts add up over parts of a batch, so microbatches and devices agree.
+        Totals add up over parts of a batch; the count is taken once, of the whole
+        batch of a device, so that packing and microbatches change nothing.
       temperature: of every log-prob; that of sampling.
       entropy_weight: of the entropy bonus on trained tokens.
       kl_weight: of the KL to the reference parameters on trained tokens.
@@ -156,6 +162,7 @@ def update(
         "gradient_norm": Mean(jnp.where(take, norm, 0.0), take.astype(jnp.float32)),
         "trained_tokens": _once(metrics["trained_tokens"].total),
         "tokens_with_credit": _once(metrics["tokens_with_credit"].total),
+        "gradient_tokens": jnp.where(take, metrics["trained_tokens"].total, 0.0),
         "idle": _once(~busy),
         "skipped_in_a_row": in_a_row,
         "not_finite": _once(busy & ~finite),
@@ -166,9 +173,14 @@ def update(
 def take_steps(passes, state: LearnerState, *arguments, **options):
     """``passes`` optimizer steps over the same rows; arguments as in ``update``.
 
+    A step that is refused leaves the parameters as they were, so that every pass after
+    it is refused too.
+
     Returns:
-      (state, metrics): each ``Mean`` is over the passes, a scalar is of the last one;
-      "gradient_tokens" float32 []: trained tokens, counted once per pass.
+      (state, accepted, metrics). accepted bool []: the first pass was taken, or had
+      nothing to do; if not, none was, and the credit is still to be applied. Sums in
+      the metrics are over the passes, a scalar is of the last one; "gradient_tokens"
+      float32 []: tokens of the passes taken, "passes_taken" ``Mean``.
     """
     of_pass = []
     for _ in range(passes):
@@ -177,29 +189,51 @@ def take_steps(passes, state: LearnerState, *arguments, **options):
     metrics |= {
         name: jax.tree.map(lambda *parts: sum(parts), *(m[name] for m in of_pass))
         for name, value in metrics.items()
-        if isinstance(value, Mean)
+        if name == "gradient_tokens" or is_reduction(value)
     }
-    return state, metrics | {"gradient_tokens": metrics["trained_tokens"].total}
+    metrics["passes_taken"] = _once(metrics["gradient_norm"].count)
+    return state, of_pass[0]["not_finite"].total == 0, metrics
 
 
 def _accumulate(state, batch, score, settings, packed):
-    """Gradient of the local total, its count, and metrics, over the microbatches."""
+    """Gradient of the local total, its count, and metrics, over all parts of a batch.
+
+    Parts only ever add totals up. What they are divided by belongs to the whole batch:
+    counted once per part, a constant would grow with the number of parts.
+    """
 
     def of_part(part, score=score):
         def local_total(params):
-            mean, metrics = _loss(params, state.reference_params, part, score, settings)
-            return mean.total, (mean.count, metrics)
+            return _loss(params, state.reference_params, part, score, settings)
 
-        grad = jax.grad(local_total, has_aux=True)
-        gradients, (count, metrics) = grad(state.params)
-        return gradients, count, metrics
+        return jax.grad(local_total, has_aux=True)(state.params)
 
     if packed is not None:
-        return _over_packed_rows(of_part, batch, packed)
-    parts = settings.num_microbatches
-    if parts == 1:
-        return of_part(batch)
-    rows = batch.tokens.shape[0]
+        gradients, metrics = _over_packed_rows(of_part, batch, packed)
+    elif settings.num_microbatches > 1:
+        gradients, metrics = _over_microbatches(of_part, batch, settings)
+    else:
+        gradients, metrics = of_part(batch)
+
+    def count(mask):
+        return settings.aggregate(jnp.zeros(mask.shape, jnp.float32), mask).count
+
+    mask = batch.credit.mask
+    for index, phase in enumerate(records.PHASES):
+        name = f"{phase}/loss"
+        metrics[name] = Mean(metrics[name], count(mask[index]))
+    trained = jnp.any(mask, axis=0)
+    with_credit = jnp.any(mask & (batch.credit.advantage != 0.0), axis=0)
+    metrics |= {
+        "trained_tokens": _once(jnp.sum(trained)),
+        "tokens_with_credit": _once(jnp.sum(with_credit)),
+    }
+    return gradients, count(trained), metrics
+
+
+def _over_microbatches(of_part, batch, settings):
+    """As ``of_part`` of the whole batch, over equal parts of its rows."""
+    parts, rows = settings.num_microbatches, batch.tokens.shape[0]
     if rows % parts:
         raise ValueError(
             f"num_microbatches={parts} must divide the batch of {rows} rows"
@@ -225,7 +259,7 @@ def _accumulate(state, batch, score, settings, packed):
 
 
 def _over_packed_rows(of_part, batch, packed):
-    """As ``_accumulate``, over as many parts as the packed rows make."""
+    """As ``of_part`` of the whole batch, in as many parts as the packed rows make."""
     trained = jnp.any(batch.credit.mask, axis=0)
     # Nothing after the last trained token is needed: no token sees what follows it.
     still_to_come = jnp.cumsum(trained[:, ::-1], axis=1)[:, ::-1] > 0
@@ -255,7 +289,7 @@ def _zeros_like(function, *arguments):
 
 
 def _loss(params, reference_params, batch, score, settings):
-    """(loss as ``Mean``, metrics) of local rows."""
+    """(total loss of these rows, metrics: sums; the loss of a phase is a total)."""
     log_probs, entropy = score(
         params, batch.tokens, batch.token_mask, temperature=settings.temperature
     )
@@ -263,12 +297,12 @@ def _loss(params, reference_params, batch, score, settings):
     losses, metrics = settings.objective(
         log_probs, batch.anchor_log_probs, batch.behaviour_log_probs, credit
     )
-    phases = [
-        settings.aggregate(losses[phase], credit.mask[phase])
-        for phase in range(len(records.PHASES))
-    ]
+    phases = {
+        f"{name}/loss": settings.aggregate(losses[phase], credit.mask[phase]).total
+        for phase, name in enumerate(records.PHASES)
+    }
     trained = jnp.any(credit.mask, axis=0)
-    total = sum(phase.total for phase in phases)
+    total = sum(phases.values())
     if settings.entropy_weight:
         total -= settings.entropy_weight * settings.aggregate(entropy, trained).total
     if settings.kl_weight:
@@ -283,16 +317,8 @@ def _loss(params, reference_params, batch, score, settings):
         )
         total += settings.kl_weight * settings.aggregate(per_token, trained).total
         metrics["kl_to_reference"] = masked_mean(log_probs - reference, trained)
-    with_credit = jnp.any(credit.mask & (credit.advantage != 0.0), axis=0)
-    metrics |= {
-        "entropy": masked_mean(entropy, trained),
-        "trained_tokens": _once(jnp.sum(trained)),
-        "tokens_with_credit": _once(jnp.sum(with_credit)),
-    }
-    for name, phase in zip(records.PHASES, phases, strict=True):
-        metrics[f"{name}/loss"] = phase
-    count = settings.aggregate(entropy, trained).count
-    return Mean(total, count), jax.lax.stop_gradient(metrics)
+    metrics |= {"entropy": masked_mean(entropy, trained), **phases}
+    return total, jax.lax.stop_gradient(metrics)
 
 
 def _once(value):

@@ -41,7 +41,7 @@ class StageEvents:
     Attributes:
       acted: bool [G, S]; the member wrote this stage.
       reward: float [G, S]; the stage reward, meaningful where ``reward_mask``.
-      reward_mask: bool [G, S]; it exists, is finite, and came before the deadline.
+      reward_mask: bool [G, S]; it exists, is in by now, and came before the deadline.
       verdict: float [G]; the terminal reward, meaningful where ``verdict_mask``.
       verdict_mask: bool [G].
       state_id: int [G, S]; equal ids mean equal states after the stage.

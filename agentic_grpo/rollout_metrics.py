@@ -2,6 +2,7 @@
 
 import jax.numpy as jnp
 
+from agentic_grpo.envs import base
 from agentic_grpo.ops.reductions import count, masked_mean
 from agentic_grpo.records import NEVER, EndReason
 
@@ -23,25 +24,24 @@ def of_stages(layout, result, rows, stage, acting, working):
     ended = acting & (result.end_reason != EndReason.RUNNING)
     judged = ended & (result.end_reason != EndReason.FAULT)
     rewarded = acting & result.reward_mask
-    finite = jnp.isfinite(result.reward)
+    legal = base.is_legal_reward(result.reward)
     metrics = {
         f"stage_reward/{spec.name}": masked_mean(
-            result.reward, rewarded & finite & (stage == index)[:, None]
+            result.reward, rewarded & legal & (stage == index)[:, None]
         )
         for index, spec in enumerate(layout.stages)
     }
-    verdict_is_finite = jnp.isfinite(result.verdict)
+    legal_verdict = base.is_legal_reward(result.verdict)
     return metrics | {
         "stages_written": count(working),
         "events/scheduled": _num_scheduled(rows, stage, working),
-        "verdict": masked_mean(result.verdict, judged & verdict_is_finite),
+        "verdict": masked_mean(result.verdict, judged & legal_verdict),
         "solved": masked_mean(result.solved.astype(jnp.float32), judged),
         "submitted": masked_mean(
             (result.end_reason == EndReason.SUBMITTED).astype(jnp.float32), ended
         ),
         "members_at_fault": count(ended & ~judged),
-        "rewards_not_finite": count(rewarded & ~finite)
-        + count(judged & ~verdict_is_finite),
+        "rewards_refused": count(rewarded & ~legal) + count(judged & ~legal_verdict),
     }
 
 

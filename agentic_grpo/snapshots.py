@@ -173,19 +173,28 @@ def select(table, event_mask, *, tick, num_slots):
     ready = pending(table, event_mask) & (table.ready_at <= tick)
     since = jnp.min(jnp.where(ready, table.ready_at, NEVER), axis=1)
     rows = jnp.argsort(since, stable=True)[:num_slots].astype(jnp.int32)
-    is_ready = since[rows] < NEVER
+    # Slots beyond the rows stay empty, but they are slots: a batch has U rows always.
+    missing = num_slots - rows.shape[0]
+    rows = jnp.pad(rows, (0, missing), constant_values=num_rows)
+    is_ready = since.at[rows].get(mode="fill", fill_value=NEVER) < NEVER
     waiting = jnp.sum(since < NEVER) - jnp.sum(is_ready)
-    return jnp.where(is_ready, rows, num_rows), ready[rows] & is_ready[:, None], waiting
+    ready = ready.at[rows].get(mode="fill", fill_value=False) & is_ready[:, None]
+    return jnp.where(is_ready, rows, num_rows), ready, waiting
 
 
-def stage_events(rows, ready, *, learner_step, max_age) -> records.StageEvents:
-    """What a credit rule sees of rows [U] that were read from the table."""
+def stage_events(rows, ready, *, tick, learner_step, max_age) -> records.StageEvents:
+    """What a credit rule sees of rows [U] that were read from the table.
+
+    The simulated environment tells a row its rewards when a stage is written; they are
+    *in* once their tick has come, and what is not in yet is absent here.
+    """
+    is_in = rows.ready_at <= tick
     return records.StageEvents(
         acted=rows.acted,
         reward=rows.reward,
-        reward_mask=rows.reward_mask,
+        reward_mask=rows.reward_mask & is_in[:, None, :-1],
         verdict=rows.verdict,
-        verdict_mask=rows.verdict_mask,
+        verdict_mask=rows.verdict_mask & is_in[:, -1:],
         state_id=rows.state_id,
         level=rows.level,
         ready=ready,

@@ -23,9 +23,10 @@ ALLOWED = {
     "models": {"records", "layout", "ops"},
     "snapshots": {"records", "layout", "ops"},
     "episodes": {"records", "layout", "ops", "envs", "models", "snapshots"},
-    "rollout_metrics": {"records", "layout", "ops"},
+    "rollout_metrics": {"records", "layout", "ops", "envs"},
     "learner": {"records", "ops"},
 }
+ALLOWED["lanes"] = {"records", "layout", "ops", "envs", "snapshots", "episodes"}
 ALLOWED["rollout"] = set(ALLOWED) - {"learner"}
 ROOMS = set(ALLOWED)
 ALLOWED["training"] = ROOMS

@@ -110,7 +110,7 @@ def test_microbatches_give_the_same_step(params, batch, parts):
 
 def test_two_passes_are_two_steps_on_the_same_rows(params, batch):
     start = learner.init(params, SGD)
-    twice, metrics = jax.jit(
+    twice, accepted, metrics = jax.jit(
         lambda state, rate: learner.take_steps(
             2, state, batch, score, SGD, SETTINGS, learning_rate=rate
         )
@@ -118,7 +118,7 @@ def test_two_passes_are_two_steps_on_the_same_rows(params, batch):
     once, first = stepper()(start, batch, 0.5)
     again, second = stepper()(once, batch, 0.5)
     np.testing.assert_allclose(twice.params["table"], again.params["table"], atol=1e-6)
-    assert twice.step == 2
+    assert twice.step == 2 and accepted and metrics["passes_taken"].total == 2
     # The cost doubles; what a pass is like is averaged, not summed.
     tokens = float(first["trained_tokens"].total)
     assert metrics["gradient_tokens"] == 2 * tokens

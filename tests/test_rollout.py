@@ -10,11 +10,12 @@ import pytest
 import toy_environment as toy
 
 from agentic_grpo import episodes, rollout, snapshots
+from agentic_grpo.lanes import RolloutSettings, init_lanes
 from agentic_grpo.records import NEVER, EndReason
 
 MEMBERS = 2
 ENVIRONMENT = toy.ToyEnvironment()
-SETTINGS = rollout.RolloutSettings(
+SETTINGS = RolloutSettings(
     num_lanes=2,
     decode_slots=1,
     num_members=MEMBERS,
@@ -66,7 +67,7 @@ def start(num_blocks=1, settings=SETTINGS, environment=ENVIRONMENT):
     table = snapshots.init(
         environment.spec.layout, num_rows=NUM_ROWS, num_members=MEMBERS
     )
-    lanes = rollout.init_lanes(environment, settings)
+    lanes = init_lanes(environment, settings)
     return jax.tree.map(lambda x: jnp.stack([x] * num_blocks), (table, lanes))
 
 
@@ -115,7 +116,7 @@ def test_without_a_free_row_a_lane_waits_and_is_counted():
     late = toy.ToyEnvironment(verdict_latency=40)
     _, history = play(RIGHT, 14, environment=late)
     assert sum(int(m["groups_started"]) for m in history) == NUM_ROWS
-    assert int(history[-1]["lanes_without_row"]) == 1
+    assert int(history[-1]["lanes_without_row"]) == 2  # both wait, and hold no slot
 
 
 def test_a_member_that_stops_early_is_masked_and_judged():
@@ -152,7 +153,7 @@ def test_a_nan_reward_is_absent_and_counted():
     (table, _), history = play((toy.NAN_TOKEN, -1), 3)
     np.testing.assert_array_equal(table.reward_mask[0, :, 0], [False, True])
     assert np.isfinite(table.reward).all()
-    assert int(history[0]["rewards_not_finite"]) == 1
+    assert int(history[0]["rewards_refused"]) == 1
 
 
 def test_past_the_deadline_a_reward_is_absent_and_the_others_do_not_wait():
@@ -182,7 +183,7 @@ def test_lanes_and_ticks_draw_different_problems():
     settings = dataclasses.replace(SETTINGS, num_lanes=16, decode_slots=16)
     late = toy.ToyEnvironment(verdict_latency=40)
     table = snapshots.init(late.spec.layout, num_rows=16, num_members=MEMBERS)
-    lanes = rollout.init_lanes(late, settings)
+    lanes = init_lanes(late, settings)
     table, lanes = jax.tree.map(lambda x: x[None], (table, lanes))
     step, script, key = stepper(settings, late), jnp.array(RIGHT), jax.random.key(0)
     first, _, _ = step(table, lanes, jnp.int32(0), key, script, 0)
@@ -204,3 +205,19 @@ def test_whole_episodes_agree_with_lanes():
     np.testing.assert_array_equal(rows.action_mask.sum(-1), 2)
     assert rows.acted.all() and rows.reward_mask.all()
     np.testing.assert_allclose(rows.log_probs[rows.action_mask], -0.5)
+
+
+def test_a_lane_that_waits_for_a_row_keeps_no_slot_from_those_that_have_one():
+    """Two rows for four lanes, two slots: it once wrote two stages and then nothing."""
+    settings = dataclasses.replace(SETTINGS, num_lanes=4, decode_slots=2)
+    table = snapshots.init(ENVIRONMENT.spec.layout, num_rows=2, num_members=MEMBERS)
+    lanes = init_lanes(ENVIRONMENT, settings)
+    table, lanes = jax.tree.map(lambda x: x[None], (table, lanes))
+    step, script, key = stepper(settings), jnp.array(RIGHT), jax.random.key(0)
+    written = 0
+    for tick in range(12):
+        table, lanes, metrics = step(table, lanes, jnp.int32(tick), key, script, 0)
+        written += int(metrics["stages_written"])
+    # Nothing serves the table here: two rows are two episodes of two stages, written to
+    # their end although two more lanes have waited for a row since tick 0.
+    assert written == 4

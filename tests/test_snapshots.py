@@ -111,6 +111,7 @@ def test_what_is_too_old_expires_and_is_counted(table):
     events = snapshots.stage_events(
         snapshots.read(table, jnp.array([0])),
         jnp.array([[False, True, True]]),
+        tick=30,
         learner_step=6,
         max_age=3,
     )
@@ -138,3 +139,28 @@ def test_values_land_on_the_columns_of_their_stage(part):
         expected = np.zeros(LAYOUT.num_columns, int)
         expected[here] = np.arange(1, len(here) + 1)
         np.testing.assert_array_equal(placed[lane, 0], expected)
+
+
+def test_there_are_as_many_slots_as_asked_for_also_beyond_the_rows(table):
+    """The loss counts slots: 64 of them over 24 rows gave 2.667 times the gradient."""
+    rows, ready, waiting = snapshots.select(table, BOTH, tick=7, num_slots=6)
+    np.testing.assert_array_equal(rows, [1, 0, 2, ROWS, ROWS, ROWS])
+    assert ready.shape == (6, 3) and not ready[3:].any() and waiting == 0
+
+
+def test_a_reward_is_absent_until_its_tick_has_come(table):
+    """The simulator tells a row its rewards at writing; a rule may not hear of them."""
+    told = dataclasses.replace(
+        table,
+        reward_mask=jnp.ones_like(table.reward_mask),
+        verdict_mask=jnp.ones_like(table.verdict_mask),
+        ready_at=table.ready_at.at[0].set(jnp.array([5, 9, 6])),
+    )
+    row = snapshots.read(told, jnp.array([0]))
+    # The verdict (tick 6) is earlier than the reward of stage 1 (tick 9).
+    for tick, stage, verdict in ((4, [0, 0], 0), (6, [1, 0], 1), (9, [1, 1], 1)):
+        events = snapshots.stage_events(
+            row, jnp.zeros((1, 3), bool), tick=tick, learner_step=0, max_age=9
+        )
+        np.testing.assert_array_equal(events.reward_mask[0, 0], np.array(stage, bool))
+        assert bool(events.verdict_mask[0, 0]) == bool(verdict)

@@ -6,7 +6,8 @@ import jax
 import optax
 import toy_environment as toy
 
-from agentic_grpo import learner, rollout
+from agentic_grpo import learner
+from agentic_grpo.lanes import RolloutSettings
 from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
 from agentic_grpo.ops import aggregation, credit, objective
@@ -58,7 +59,7 @@ def program(credit_rule=None, **changes) -> tick.Program:
         credit_rule=credit_rule or rule(),
         optimizer=optax.chain(optax.scale_by_adam(), optax.scale(-1.0)),
         schedule=optax.constant_schedule(3e-3),
-        rollout=rollout.RolloutSettings(
+        rollout=RolloutSettings(
             num_lanes=4,
             decode_slots=2,
             num_members=MEMBERS,

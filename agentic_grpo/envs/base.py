@@ -89,6 +89,15 @@ class StageResult:
     state_id: jax.Array
 
 
+def is_legal_reward(values) -> jax.Array:
+    """bool, elementwise: a reward or verdict lies in [0, 1], up to rounding.
+
+    What does not (NaN and infinity too) is no reward: it would stay in the moments of
+    a credit rule for good.
+    """
+    return (values >= -1e-6) & (values <= 1.0 + 1e-6)
+
+
 class Environment(Protocol):
     """Problems, stages and a hidden judge."""
 

@@ -24,7 +24,7 @@ from agentic_grpo.ops.policy_losses import (
     token_credit,
     two_phase_losses,
 )
-from agentic_grpo.ops.ratio_statistics import dropped_credit, effective_sample_share
+from agentic_grpo.ops.ratio_statistics import dropped_credit, weight_moments
 from agentic_grpo.ops.reductions import Mean, masked_mean
 from agentic_grpo.records import PHASES
 
@@ -124,7 +124,7 @@ def diagnose(log_probs, reference, behaviour_log_probs, credit) -> dict[str, Mea
       credit: [2, N, T].
 
     Returns:
-      dict of ``Mean``, for each phase: ``kl_to_behaviour`` (k1: mean of log mu - log
+      dict of sums, for each phase: ``kl_to_behaviour`` (k1: mean of log mu - log
       pi), ``log_ratio_size``, ``effective_sample_share`` (of pi / mu), and by sign of
       the advantage ``dropped_tokens_*`` and ``dropped_credit_*``: what the clip, or a
       weight of 0, takes the gradient away from.
@@ -137,13 +137,10 @@ def diagnose(log_probs, reference, behaviour_log_probs, credit) -> dict[str, Mea
         ratios = token_ratios(log_probs, behaviour_log_probs, mask)
         moved = token_ratios(log_probs, reference.log_probs, mask)
         dropped = is_clipped(moved, part) | (reference.weights == 0.0)
-        count = jnp.sum(mask, dtype=jnp.float32)
         report = {
             "kl_to_behaviour": masked_mean(-logs, mask),
             "log_ratio_size": masked_mean(jnp.abs(logs), mask),
-            "effective_sample_share": Mean(
-                effective_sample_share(ratios, mask) * count, count
-            ),
+            "effective_sample_share": weight_moments(ratios, mask),
             **dropped_credit(dropped, part),
         }
         metrics |= {f"{phase}/{name}": value for name, value in report.items()}

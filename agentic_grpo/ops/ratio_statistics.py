@@ -3,16 +3,26 @@
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo.ops.reductions import Mean, at_least_float32, masked, masked_mean
+from agentic_grpo.ops.reductions import (
+    Mean,
+    WeightMoments,
+    at_least_float32,
+    masked,
+    masked_mean,
+)
 from agentic_grpo.records import TokenCredit
+
+
+def weight_moments(weights, mask) -> WeightMoments:
+    """``WeightMoments`` of the weights [...] where ``mask``."""
+    mean = masked_mean(weights, mask)
+    square = masked_mean(at_least_float32(weights) ** 2, mask)
+    return WeightMoments(mean.total, square.total, mean.count)
 
 
 def effective_sample_share(weights, mask, *, axis_name=None) -> jax.Array:
     """(Σw)² / (n Σw²) in [0, 1]: 1 if all n weights are equal, 1/n if one rules; []."""
-    mean = masked_mean(weights, mask).over(axis_name)
-    square = masked_mean(at_least_float32(weights) ** 2, mask).over(axis_name)
-    some = square > 0.0
-    return jnp.where(some, mean**2 / jnp.where(some, square, 1.0), 0.0)
+    return weight_moments(weights, mask).over(axis_name)
 
 
 def chi_square(weights, mask, *, axis_name=None) -> jax.Array:

@@ -36,6 +36,31 @@ class Mean(NamedTuple):
         return Mean(self.total + other.total, self.count + other.count)
 
 
+class WeightMoments(NamedTuple):
+    """What the effective sample size of weights is made of; adds up over parts.
+
+    Attributes:
+      total: float; Σw.
+      square: float; Σw².
+      count: float; how many weights there were.
+    """
+
+    total: jax.Array
+    square: jax.Array
+    count: jax.Array
+
+    def over(self, axis_name=None) -> jax.Array:
+        """(Σw)² / (n Σw²) in [0, 1], over the devices of ``axis_name``; 0 for none."""
+        total, square, number = sum_over_devices(self, axis_name)
+        some = (number > 0) & (square > 0.0)
+        return jnp.where(some, total**2 / jnp.where(some, number * square, 1.0), 0.0)
+
+
+def is_reduction(value) -> bool:
+    """Is this a sum that is divided at the end: a ``Mean`` or ``WeightMoments``?"""
+    return isinstance(value, Mean | WeightMoments)
+
+
 def sum_over_devices(tree, axis_name):
     """Sums every leaf over the devices of ``axis_name``; None: there is one."""
     return tree if axis_name is None else jax.lax.psum(tree, axis_name)

@@ -1,22 +1,137 @@
-"""What a tick serves: which rows, what the learner gets of them, what is noted.
+"""What a tick serves: which rows, their credit, what the learner gets, what is noted.
 
-All three work on every block of the table at once: slots are [B, U], rows and their
-credit [B * U, ...].
+``serve`` is the middle of a tick, from the table to a batch; ``settle`` its end, when
+the learner has said whether the step was taken. Both work on every block of the table
+at once: slots are [B, U], rows and their credit [B * U, ...].
 """
 
-import jax
+from typing import Any
 
-from agentic_grpo import blocks, learner, snapshots
+import jax
+import jax.numpy as jnp
+
+from agentic_grpo import blocks, learner, records, snapshots
 from agentic_grpo.ops import credit as credit_ops
 from agentic_grpo.ops.reductions import count
+from agentic_grpo.training import tick_metrics
 
 
-def select(program, table, tick, step):
-    """Expires what is too old, then picks the rows to serve in every block.
+@records.record
+class Served:
+    """The rows that a tick serves, and what their credit is.
+
+    Attributes:
+      slots: int32 [B, U]; R where fewer rows are ready.
+      ready: bool [B, U, S + 1]; the events served.
+      rows: ``SnapshotTable`` [B * U, ...], as they were before.
+      credit: ``StageCredit`` of these rows.
+      credit_state: of the rule, after learning from them.
+      batch: ``learner.Batch``, an episode per row.
+      metrics: dict of sums of this device.
+      credit_metrics: dict of what the rule reports, equal on all devices.
+    """
+
+    slots: jax.Array
+    ready: jax.Array
+    rows: snapshots.SnapshotTable
+    credit: records.StageCredit
+    credit_state: Any
+    batch: learner.Batch
+    metrics: dict
+    credit_metrics: dict
+
+
+def serve(program, table, credit_state, *, tick, step, axis_name=None):
+    """Expires what is too old, picks the rows to serve and gives them credit.
+
+    Args:
+      program: a ``tick.Program``.
+      table: leading axes [B, R].
+      credit_state: of ``program.credit_rule``.
+      tick: int32 [].
+      step: int32 []; version of the parameters.
+      axis_name: of the devices that hold other blocks.
 
     Returns:
-      (table, slots int32 [B, U], ready bool [B, U, S + 1], metrics).
+      (table, ``Served``). Nothing is booked as applied yet: see ``settle``.
     """
+    table, slots, ready, metrics = _select(program, table, tick, step)
+    rows = blocks.merge(jax.vmap(snapshots.read)(table, slots))
+    events = snapshots.stage_events(
+        rows,
+        blocks.merge(ready),
+        tick=tick,
+        learner_step=step,
+        max_age=program.max_age,
+    )
+    credit = program.credit_rule.apply(credit_state, events)
+    credit_state, credit_metrics = program.credit_rule.update(
+        credit_state, events, axis_name=axis_name
+    )
+    layout = program.environment.spec.layout
+    return table, Served(
+        slots=slots,
+        ready=ready,
+        rows=rows,
+        credit=credit,
+        credit_state=credit_state,
+        batch=_batch_of(program, rows, credit),
+        metrics=metrics | tick_metrics.of_credit(layout, events, rows, credit, step),
+        credit_metrics=credit_metrics,
+    )
+
+
+def settle(program, table, served: Served, credit_state, accepted):
+    """Notes what was spent and frees the rows whose last event this was.
+
+    What a refused step would have applied was not applied: its rows stay as they were,
+    their events stay ready for the next tick, and the rule has learnt nothing.
+
+    Args:
+      program: a ``tick.Program``.
+      table: leading axes [B, R].
+      served: of this tick.
+      credit_state: as it was before ``serve``.
+      accepted: bool []; see ``learner.take_steps``.
+
+    Returns:
+      (table, credit state, metrics: how many events are done with).
+    """
+    credit = served.credit
+    noted = credit.spent, credit.paid, credit.divisor
+
+    def of_block(table, slots, ready, spent, paid, divisor):
+        return snapshots.settle(
+            table,
+            slots,
+            ready,
+            program.credit_rule.event_mask,
+            spent=spent,
+            paid=paid,
+            divisor=divisor,
+        )
+
+    table = jax.vmap(of_block)(
+        table,
+        jnp.where(accepted, served.slots, program.num_rows),
+        served.ready,
+        *blocks.unmerge(noted, served.slots.shape[0]),
+    )
+    credit_state = jax.tree.map(
+        lambda new, old: jnp.where(accepted, new, old),
+        served.credit_state,
+        credit_state,
+    )
+    done = served.ready & accepted
+    metrics = {
+        "events/stage_rewards_served": count(done[..., :-1]),
+        "events/verdicts_served": count(done[..., -1]),
+    }
+    return table, credit_state, metrics
+
+
+def _select(program, table, tick, step):
+    """(table, slots int32 [B, U], ready bool [B, U, S + 1], metrics)."""
     event_mask = program.credit_rule.event_mask
 
     def of_block(table):
@@ -34,15 +149,13 @@ def select(program, table, tick, step):
         "events/expired_stage_rewards": count(expired[..., :-1]),
         "events/expired_verdicts": count(expired[..., -1]),
         "events/pending": count(pending),
-        "events/stage_rewards_served": count(ready[..., :-1]),
-        "events/verdicts_served": count(ready[..., -1]),
         "events/rows_waiting": count(waiting),
         "rows_occupied": count(table.occupied),
     }
     return table, slots, ready, metrics
 
 
-def batch_of(program, rows, credit):
+def _batch_of(program, rows, credit):
     """The learner's rows: one episode each, with the credit written on its tokens."""
     segments = program.environment.spec.layout.segment_of_column
     token_credit = credit_ops.write_on_tokens(
@@ -55,21 +168,3 @@ def batch_of(program, rows, credit):
         behaviour_log_probs=blocks.merge(rows.log_probs),
         credit=jax.tree.map(lambda x: x.reshape(2, -1, x.shape[-1]), token_credit),
     )
-
-
-def settle(program, table, slots, ready, credit):
-    """Notes what was spent; frees the rows whose last event this was."""
-
-    def of_block(table, slots, ready, spent, paid, divisor):
-        return snapshots.settle(
-            table,
-            slots,
-            ready,
-            program.credit_rule.event_mask,
-            spent=spent,
-            paid=paid,
-            divisor=divisor,
-        )
-
-    noted = blocks.unmerge((credit.spent, credit.paid, credit.divisor), slots.shape[0])
-    return jax.vmap(of_block)(table, slots, ready, *noted)

@@ -1,7 +1,8 @@
 """One tick: lanes write a stage, ready rows are credited, the learner takes one step.
 
 The tick composes rollout, credit and learner into one pure function of one record, the
-whole state of a run. It is compiled once and scanned; nothing in it reads the host.
+whole state of a run: ``learn`` after ``generate``. It is compiled once and scanned;
+nothing in it reads the host.
 """
 
 import dataclasses
@@ -12,12 +13,13 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from agentic_grpo import blocks, episodes, learner, records, rollout, snapshots
+from agentic_grpo import episodes, learner, records, rollout, snapshots
+from agentic_grpo.lanes import Lanes, RolloutSettings, init_lanes
 from agentic_grpo.models.base import Policy
 from agentic_grpo.ops import credit as credit_ops
 from agentic_grpo.ops.reductions import sum_over_devices
 from agentic_grpo.records import CORRECTION, IMMEDIATE
-from agentic_grpo.training import serving, tick_metrics
+from agentic_grpo.training import serving
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -48,7 +50,7 @@ class Program:
     credit_rule: credit_ops.CreditRule
     optimizer: optax.GradientTransformation
     schedule: Callable[[jax.Array], jax.Array]
-    rollout: rollout.RolloutSettings
+    rollout: RolloutSettings
     learner: learner.LearnerSettings
     num_blocks: int
     num_rows: int
@@ -74,7 +76,7 @@ class TrainState:
 
     learner: learner.LearnerState
     table: snapshots.SnapshotTable
-    lanes: rollout.Lanes
+    lanes: Lanes
     credit: Any
     key: jax.Array
     tick: jax.Array
@@ -87,7 +89,7 @@ def init(program: Program, params, key) -> TrainState:
         num_rows=program.num_rows,
         num_members=program.rollout.num_members,
     )
-    lanes = rollout.init_lanes(program.environment, program.rollout)
+    lanes = init_lanes(program.environment, program.rollout)
 
     def per_block(tree):
         return jax.tree.map(lambda x: jnp.stack([x] * program.num_blocks), tree)
@@ -179,78 +181,96 @@ def tick(program: Program, state: TrainState, *, axis_name=None):
 
 def _tick(program, state, axis_name):
     """As ``tick``, and the batch that the learner saw."""
-    settings = program.rollout
+    state, written = generate(program, state, axis_name=axis_name)
+    state, learnt, batch = learn(program, state, axis_name=axis_name)
+    return state, written | learnt, batch
+
+
+def generate(program: Program, state: TrainState, *, axis_name=None):
+    """The first half of a tick: lanes write a stage each and hear what came of it.
+
+    Arguments as of ``tick``.
+
+    Returns:
+      (state with table and lanes moved on, metrics).
+    """
     num_blocks = state.table.occupied.shape[0]
     first_block = 0 if axis_name is None else jax.lax.axis_index(axis_name) * num_blocks
-    params, step = state.learner.params, state.learner.step
-    act = episodes.sample_with(program.policy, params, temperature=settings.temperature)
+    act = episodes.sample_with(
+        program.policy,
+        state.learner.params,
+        temperature=program.rollout.temperature,
+    )
     table, lanes, metrics = rollout.advance(
         state.table,
         state.lanes,
         act,
         program.environment,
-        settings,
+        program.rollout,
         tick=state.tick,
-        learner_step=step,
+        learner_step=state.learner.step,
         key=state.key,
         first_block=first_block,
     )
-    table, slots, ready, table_metrics = serving.select(
-        program, table, state.tick, step
+    state = dataclasses.replace(state, table=table, lanes=lanes)
+    return state, sum_over_devices(metrics, axis_name)
+
+
+def learn(program: Program, state: TrainState, *, axis_name=None):
+    """The second half: what is ready is credited, one step is taken, the clock ticks.
+
+    Arguments as of ``tick``.
+
+    Returns:
+      (state, metrics, the ``learner.Batch`` that was served).
+    """
+    table, served = serving.serve(
+        program,
+        state.table,
+        state.credit,
+        tick=state.tick,
+        step=state.learner.step,
+        axis_name=axis_name,
     )
-    rows = blocks.merge(jax.vmap(snapshots.read)(table, slots))
-    events = snapshots.stage_events(
-        rows, blocks.merge(ready), learner_step=step, max_age=program.max_age
-    )
-    credit = program.credit_rule.apply(state.credit, events)
-    credit_state, credit_metrics = program.credit_rule.update(
-        state.credit, events, axis_name=axis_name
-    )
-    batch = serving.batch_of(program, rows, credit)
-    new_learner, learner_metrics = learner.take_steps(
+    learning_rate = program.schedule(state.tick)
+    new_learner, accepted, learner_metrics = learner.take_steps(
         program.passes,
         state.learner,
-        batch,
+        served.batch,
         program.policy.score,
         program.optimizer,
         program.learner,
-        learning_rate=program.schedule(state.tick),
+        learning_rate=learning_rate,
         axis_name=axis_name,
         packed=program.policy.packed,
     )
     if program.anchor_after_immediate:
-        table = _move_anchor(program, table, slots, rows, batch, new_learner.params)
-    table = serving.settle(program, table, slots, ready, credit)
-    local = (
-        metrics
-        | table_metrics
-        | tick_metrics.of_credit(
-            program.environment.spec.layout, events, rows, credit, step
-        )
+        table = _move_anchor(program, table, served, new_learner.params, accepted)
+    table, credit_state, booked = serving.settle(
+        program, table, served, state.credit, accepted
     )
-    state = TrainState(
+    state = dataclasses.replace(
+        state,
         learner=new_learner,
         table=table,
-        lanes=lanes,
         credit=credit_state,
-        key=state.key,
         tick=state.tick + 1,
     )
-    return (
-        state,
-        sum_over_devices(local, axis_name) | credit_metrics | learner_metrics,
-        batch,
-    )
+    metrics = sum_over_devices(served.metrics | booked, axis_name)
+    metrics |= served.credit_metrics | learner_metrics
+    metrics["learning_rate"] = jnp.asarray(learning_rate, jnp.float32)
+    return state, metrics, served.batch
 
 
-def _move_anchor(program, table, slots, rows, batch, params):
+def _move_anchor(program, table, served, params, accepted):
     """Re-scores what was just paid at once: its correction is measured from here."""
+    batch, slots = served.batch, served.slots
     log_probs, _ = program.policy.score(
         params, batch.tokens, batch.token_mask, temperature=program.rollout.temperature
     )
     paid_now = batch.credit.mask[IMMEDIATE] & ~batch.credit.mask[CORRECTION]
-    anchor = jnp.where(paid_now, log_probs, batch.anchor_log_probs)
-    anchor = anchor.reshape(*slots.shape, *rows.anchor_log_probs.shape[1:])
+    anchor = jnp.where(paid_now & accepted, log_probs, batch.anchor_log_probs)
+    anchor = anchor.reshape(*slots.shape, *served.rows.anchor_log_probs.shape[1:])
 
     def of_block(old, slots, anchor):
         return old.at[slots].set(anchor, mode="drop")

@@ -1,10 +1,11 @@
 """What a tick reports: sums and counts on the device, rates on the host."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo import records
-from agentic_grpo.ops.reductions import Mean, count, masked_mean
+from agentic_grpo.ops.reductions import count, is_reduction, masked_mean
 
 
 def of_credit(layout, events, rows, credit, step) -> dict:
@@ -44,14 +45,15 @@ def of_credit(layout, events, rows, credit, step) -> dict:
 def summarise(metrics) -> dict[str, float]:
     """Host view of metrics that were stacked over ticks: {name: number}.
 
-    A ``Mean`` becomes the sum of its totals over the sum of its counts (NaN where the
-    count is 0: nothing of the kind happened); a count becomes its average per tick.
+    A ``Mean`` becomes the sum of its totals over the sum of its counts, and
+    ``WeightMoments`` the share of all samples together (NaN where the count is 0:
+    nothing of the kind happened); a count becomes its average per tick.
     """
     summary = {}
     for name, value in metrics.items():
-        if isinstance(value, Mean):
-            total, count = np.sum(value.total, axis=0), np.sum(value.count, axis=0)
-            value = total / count if count > 0 else np.nan
+        if is_reduction(value):
+            value = jax.tree.map(lambda part: np.sum(part, axis=0), value)
+            value = value.over() if value.count > 0 else np.nan
         else:
             value = np.mean(value)
         summary[name] = float(value)

@@ -6,17 +6,16 @@ the field, its value and the rule, before anything is compiled or written.
 
 import dataclasses
 import functools
-import math
 from typing import Any
 
 import jax
 from ml_collections import ConfigDict
 
+from agentic_grpo.lanes import RolloutSettings
 from agentic_grpo.models.packing import Packing
 from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
-from agentic_grpo.rollout import RolloutSettings
-from agentic_grpo.training import devices, tick
+from agentic_grpo.training import devices, sizes, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
 from agentic_grpo.training.warm_start import WarmStartSettings
@@ -133,7 +132,7 @@ def trace(experiment: Experiment) -> None:
 
 def _program(config, environment) -> tick.Program:
     spec = environment.spec
-    sizes = _sizes(config.rollout, config.learner, spec)
+    per_block = _sizes(config.rollout, config.learner, spec)
     fields = dict(config.model)
     chunk_size = fields.pop("chunk_size")
     model = Transformer(
@@ -158,17 +157,17 @@ def _program(config, environment) -> tick.Program:
         optimizer=optimizer.optimizer(config.learner),
         schedule=optimizer.schedule(config.learner, config.num_ticks),
         rollout=RolloutSettings(
-            num_lanes=sizes["num_lanes"],
-            decode_slots=sizes["decode_slots"],
+            num_lanes=per_block["num_lanes"],
+            decode_slots=per_block["decode_slots"],
             num_members=config.rollout.group_size,
             stage_deadline=config.rollout.stage_deadline,
             verdict_deadline=config.rollout.verdict_deadline,
             temperature=config.rollout.temperature,
         ),
-        learner=algorithm.learner_settings(config, spec, sizes),
+        learner=algorithm.learner_settings(config, spec, per_block),
         num_blocks=config.rollout.num_blocks,
-        num_rows=sizes["num_rows"],
-        update_slots=sizes["update_slots"],
+        num_rows=per_block["num_rows"],
+        update_slots=per_block["update_slots"],
         max_age=config.algorithm.max_age,
         passes=config.learner.passes,
         exclude_silent=config.algorithm.exclude_silent,
@@ -207,21 +206,22 @@ def _sizes(rollout, learner, spec) -> dict[str, int]:
         )
     lanes = rollout.num_lanes // rollout.num_blocks
     slots = rollout.decode_slots // rollout.num_blocks
-    # A group that starts in one tick can end min_stages ticks later at the earliest, so
-    # at most `ending` groups per tick begin to wait for their verdict.
-    ending = slots / min(spec.min_stages, spec.layout.num_stages)
-    wait = min(spec.max_verdict_latency, rollout.verdict_deadline) + 2
-    rows_needed = lanes + math.ceil(ending * wait)
-    served = slots + math.ceil(ending)
-    least_served = slots + math.ceil(slots / spec.layout.num_stages)
-    rows = rollout.num_rows or rows_needed
+    needed = sizes.rows_needed(
+        spec,
+        num_lanes=lanes,
+        decode_slots=slots,
+        stage_deadline=rollout.stage_deadline,
+        verdict_deadline=rollout.verdict_deadline,
+    )
+    rows = rollout.num_rows or needed
     require(
-        rows >= rows_needed,
+        rows >= needed,
         "rollout.num_rows",
         rollout.num_rows,
-        f"at least {rows_needed} per block ({lanes} lanes, up to {ending:g} groups per "
-        f"tick that wait {wait} ticks), or 0 for just that",
+        f"at least {needed} per block, with which none of its {lanes} lanes ever waits "
+        "for a row, or 0 for just that",
     )
+    least_served, served = sizes.slots_needed(spec, decode_slots=slots)
     update_slots = learner.update_slots or served
     require(
         update_slots >= least_served,

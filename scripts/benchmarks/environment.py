@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo.envs.code_execution.vm import interpreter
-from agentic_grpo.rollout import RolloutSettings
+from agentic_grpo.lanes import RolloutSettings
 from experiments.config.build import Experiment, build
 from experiments.configs import default
 from scripts.benchmarks import plain_machine, virtual_environments, workloads

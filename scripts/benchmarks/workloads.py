@@ -11,7 +11,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from agentic_grpo import learner, records, rollout
+from agentic_grpo import learner, records
+from agentic_grpo.lanes import RolloutSettings
 from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
 from agentic_grpo.ops import aggregation, credit, objective
@@ -243,7 +244,7 @@ def program_on(
         credit_rule=credit.outcome(layout.is_estimate, layout.is_skill),
         optimizer=optimizer(),
         schedule=optax.constant_schedule(1e-4),
-        rollout=rollout.RolloutSettings(
+        rollout=RolloutSettings(
             num_lanes=groups,
             decode_slots=groups,
             num_members=members,

@@ -11,6 +11,8 @@ import jax
 import numpy as np
 
 from agentic_grpo import rollout, snapshots
+from agentic_grpo.lanes import init_lanes
+from agentic_grpo.training import serving
 from agentic_grpo.training import tick as tick_module
 
 
@@ -53,9 +55,12 @@ def play(
     Raises:
       ValueError: the split is unknown to the environment.
     """
-    environment, rule = program.environment, program.credit_rule
+    environment = program.environment
     settings = dataclasses.replace(
         program.rollout, num_lanes=1, decode_slots=1, split=split
+    )
+    program = dataclasses.replace(
+        program, rollout=settings, num_blocks=1, num_rows=1, update_slots=1
     )
     members = settings.num_members
     layout = environment.spec.layout
@@ -73,28 +78,22 @@ def play(
             learner_step=step,
             key=key,
         )
-        block = jax.tree.map(lambda x: x[0], table)
-        age = {"learner_step": step, "max_age": program.max_age}
-        block, _ = snapshots.expire(block, rule.event_mask, tick=tick, **age)
-        slots, ready, _ = snapshots.select(
-            block, rule.event_mask, tick=tick, num_slots=1
+        table, served = serving.serve(
+            program, table, credit_state, tick=tick, step=step
         )
-        row = snapshots.read(block, slots)
-        credit = rule.apply(credit_state, snapshots.stage_events(row, ready, **age))
-        after = snapshots.settle(
-            block,
-            slots,
-            ready,
-            rule.event_mask,
-            spent=credit.spent,
-            paid=credit.paid,
-            divisor=credit.divisor,
+        after, _, _ = serving.settle(program, table, served, credit_state, True)
+        credit = served.credit
+        seen = (
+            jax.tree.map(lambda x: x[0], table),
+            lanes.problem,
+            served.ready[0, 0],
+            credit.advantage[:, 0],
+            credit.mask[:, 0],
         )
-        seen = block, lanes.problem, ready[0], credit.advantage[:, 0], credit.mask[:, 0]
-        return jax.tree.map(lambda x: x[None], after), lanes, seen
+        return after, lanes, seen
 
     table = snapshots.init(layout, num_rows=1, num_members=members)
-    lanes = rollout.init_lanes(environment, settings)
+    lanes = init_lanes(environment, settings)
     table, lanes = jax.tree.map(lambda x: x[None], (table, lanes))
     moments: list[Moment] = []
     num_written = 0

@@ -12,6 +12,7 @@ from toy_environment import DIGITS, END, FAULT_TOKEN, NAN_TOKEN
 
 from agentic_grpo import episodes, snapshots
 from agentic_grpo.ops import credit
+from agentic_grpo.records import NEVER
 from agentic_grpo.training import leaves, loop, tick
 
 GUESS, ANSWER = 0, 1
@@ -51,7 +52,7 @@ def pay(rows):
         credit.agentic, divisor="none", correction_clip=credit.Clip(0.2, 0.2)
     )
     events = snapshots.stage_events(
-        rows, jnp.ones((1, 3), bool), learner_step=0, max_age=9
+        rows, jnp.ones((1, 3), bool), tick=NEVER, learner_step=0, max_age=9
     )
     paid = rule.apply(rule.init(), events)
     return np.asarray(paid.advantage[:, 0]), np.asarray(paid.mask[:, 0])
@@ -168,3 +169,75 @@ def test_a_run_that_diverges_stops_and_leaves_the_batch(diverging, tmp_path):
         tokens = dumped["state/batch/tokens"]
         assert dumped["state/batch/credit/advantage"].shape == (2, *tokens.shape)
         assert dumped["state/batch/credit/mask"].any()
+
+
+REFUSED_TICKS = (6, 7, 8)
+
+
+@pytest.fixture(scope="module")
+def interrupted():
+    """(state, metrics) tick by tick; the steps of three ticks are refused."""
+    bad = jnp.asarray(REFUSED_TICKS, jnp.int32)
+    program = toy_program.program(
+        toy_program.rule(credit.agentic, correction_clip=credit.Clip(0.2, 0.2)),
+        schedule=lambda now: jnp.where(jnp.isin(now, bad), jnp.inf, 3e-3),
+    )
+    step = jax.jit(functools.partial(tick.tick, program))
+    state, history = toy_program.initial_state(program), []
+    for _ in range(TICKS):
+        state, metrics = step(state)
+        history.append((state, metrics))
+    return history
+
+
+def test_what_was_not_taken_was_not_applied_and_its_events_stay_ready(interrupted):
+    num_refused = 0
+    for now in REFUSED_TICKS:
+        before, (state, metrics) = interrupted[now - 1][0], interrupted[now]
+        if metrics["idle"].total:
+            continue  # nothing was due
+        num_refused += 1
+        assert metrics["not_finite"].total == 1 and metrics["passes_taken"].total == 0
+        assert metrics["gradient_tokens"] == 0.0
+        assert metrics["events/verdicts_served"] == 0
+        occupied = np.asarray(before.table.occupied)
+        ready = np.asarray(before.table.ready_at <= now) & ~before.table.served
+        assert (ready & occupied[..., None]).any()
+        for name in ("spent", "served", "paid"):
+            old, new = (np.asarray(getattr(s.table, name)) for s in (before, state))
+            np.testing.assert_array_equal(new[occupied], old[occupied], err_msg=name)
+        jax.tree.map(np.testing.assert_array_equal, state.credit, before.credit)
+    assert num_refused >= 2
+
+
+def test_after_a_refusal_every_event_is_served_once_all_the_same(interrupted):
+    def total(name):
+        return sum(float(np.sum(metrics[name])) for _, metrics in interrupted)
+
+    served = total("events/stage_rewards_served") + total("events/verdicts_served")
+    state = interrupted[-1][0]
+    mask = np.array([True, True, True])
+    pending = jax.vmap(lambda t: snapshots.pending(t, mask))(state.table).sum()
+    assert served + float(pending) == total("events/scheduled") > 0
+
+
+def test_the_phases_of_a_group_add_up_across_a_refused_step():
+    """Booked as taken, the correction took back what never was: a sum of 0.125."""
+    rows = play((None, None, DIGITS + 9, None))
+    rule = toy_program.rule(
+        credit.agentic, divisor="none", correction_clip=credit.Clip(0.2, 0.2)
+    )
+
+    def serve(rows, ready):
+        events = snapshots.stage_events(
+            rows, jnp.asarray([ready]), tick=NEVER, learner_step=0, max_age=9
+        )
+        return rule.apply(rule.init(), events)
+
+    refused = serve(rows, [True, True, False])
+    assert np.abs(refused.advantage).max() > 0
+    # refused: nothing of it is noted, the same events are served again with the verdict
+    later = serve(rows, [True, True, True])
+    applied = np.asarray(later.advantage.sum(0)[0])
+    outcome = np.asarray(rows.verdict[0] - rows.verdict[0].mean())
+    np.testing.assert_allclose(applied[:, ANSWER], outcome, atol=1e-6)

@@ -7,12 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import toy_environment
 import toy_program
 from toy_program import program, rule, run
 
 from agentic_grpo.ops import credit
 from agentic_grpo.ops.reductions import Mean
-from agentic_grpo.training import tick
+from agentic_grpo.training import sizes, tick
 
 TICKS = 24
 CLIP = credit.Clip(0.2, 0.2)
@@ -157,3 +158,56 @@ def test_blocks_give_the_run_of_one_device_whatever_the_device_holds():
     np.testing.assert_allclose(
         split_metrics["tokens_written"][0], metrics["tokens_written"]
     )
+
+
+def test_the_anchor_taken_after_an_update_outlives_the_later_stages():
+    """A lane once wrote its own copy back: every earlier stage lost its new anchor."""
+    built = program(rule(correction_clip=CLIP), anchor_after_immediate=True)
+    step = jax.jit(functools.partial(tick.tick, built))
+    state, kept, lost = toy_program.initial_state(built), 0, 0
+    segments = built.environment.spec.layout.segment_of_column
+    for _ in range(TICKS):
+        state, _ = step(state)
+        table = jax.tree.map(np.asarray, state.table)
+        # paid at once in its first stage, and the second stage written since
+        paid = table.paid[..., 0] & table.acted[..., 1] & table.occupied[..., None]
+        here = table.action_mask & (segments == 1) & paid[..., None]
+        moved = table.anchor_log_probs != table.log_probs
+        kept, lost = kept + (here & moved).sum(), lost + (here & ~moved).sum()
+    assert kept > 0 and lost < kept / 10  # an update may leave a token where it was
+
+
+def test_episodes_started_do_not_depend_on_the_rule_also_if_a_stage_is_late():
+    """A stage reward later than the verdict holds its row longer: 72 against 240."""
+    late = toy_environment.ToyEnvironment(answer_latency=10, verdict_latency=0)
+    needed = sizes.rows_needed(
+        late.spec,
+        num_lanes=4,
+        decode_slots=2,
+        stage_deadline=20,
+        verdict_deadline=20,
+    )
+    started = []
+    for constructor in (credit.agentic, credit.outcome):
+        built = program(rule(constructor), environment=late, num_rows=needed)
+        _, metrics = run(built, 40)
+        assert total(metrics, "lanes_without_row") == 0
+        started.append(total(metrics, "groups_started"))
+    assert started[0] == started[1] > 0
+
+
+def test_calibrated_learns_nothing_from_rewards_that_are_not_in_yet():
+    """The verdict comes at once, the reward of the answer ten ticks later."""
+    late = toy_environment.ToyEnvironment(answer_latency=10, verdict_latency=0)
+    built = program(rule(credit.calibrated), environment=late)
+    first = {}
+    step = jax.jit(functools.partial(tick.tick, built))
+    state = toy_program.initial_state(built)
+    for now in range(16):
+        state, metrics = step(state)
+        if metrics["events/verdicts_served"] > 0:
+            first.setdefault("verdict", now)
+        if np.asarray(state.credit.groups)[1, 0] > 0:
+            first.setdefault("answer", now)
+    assert "verdict" in first
+    assert first.get("answer", 99) >= first["verdict"] + 10

@@ -111,6 +111,7 @@ def test_an_option_that_the_rule_would_ignore_is_refused():
 
 def test_rows_and_slots_grow_with_what_can_arrive():
     program = build.build(changed()).program
-    # 4 lanes, 2 slots; a group ends after 3 stages at the earliest, so 2/3 of a group
-    # per tick waits 3 + 2 ticks: 4 + ceil(3.33) rows; 2 stages and 1 verdict per tick.
-    assert program.num_rows == 8 and program.update_slots == 3
+    # 4 lanes, 2 slots; a verdict of 3 ticks, one to be served in, two behind all lanes:
+    # in 6 ticks 12 stages are written, 2 of 3 of each group before them, so that
+    # (12 + 4 * 2) / 3 = 6 groups end: 4 + 6 rows; 2 stages and 1 verdict per tick.
+    assert program.num_rows == 10 and program.update_slots == 3
