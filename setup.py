@@ -17,7 +17,7 @@ REQUIRED = [
 EXTRAS = {
     "language_models": [
         "gguf>=0.19",
-        "jinja2>=3.1",
+        "jinja2>=3.1.6",  # older ones leave their sandbox
         "safetensors>=0.8",
         "tokenizers>=0.23",
     ],

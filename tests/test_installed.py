@@ -14,7 +14,8 @@ TESTS = ROOT / "tests"
 
 #: Tests that use more than the library, by what they import or look for.
 USES_THE_REPOSITORY = re.compile(
-    r"^(from|import) (experiments|scripts|fake_runs)|parents\[", re.MULTILINE
+    r"^(from|import) (experiments|scripts|fake_runs|published_models)|parents\[",
+    re.MULTILINE,
 )
 WHERE = """
 import pathlib

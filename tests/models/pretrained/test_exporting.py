@@ -3,17 +3,23 @@
 import dataclasses
 import json
 import pathlib
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pretrained_folders as folders
 import pytest
-import safetensors.numpy
 
 from agentic_grpo import models
 from agentic_grpo.models import transformer
 from agentic_grpo.models.pretrained import export_pretrained, load_pretrained
+from agentic_grpo.texts import load_tokenizer
+
+pytest.importorskip("safetensors", reason="an extra: language_models")
+
+import pretrained_folders as folders
+import safetensors.numpy
+import tiny_tokenizers
 
 
 def load(folder, name, **choices):
@@ -51,13 +57,22 @@ def test_an_export_comes_back_bit_by_bit(name, type_of_params, tmp_path):
 def test_the_page_of_the_room_does_what_it_says(tmp_path, monkeypatch):
     page = pathlib.Path(models.__file__).parent / "README.md"
     code = page.read_text(encoding="utf-8").split("# Published weights")[1]
-    code = code.split("```python\n")[1].split("```")[0]
+    weights, text = re.findall(r"```python\n(.*?)```", code, re.DOTALL)
     config, params = load(tmp_path / "Qwen2.5-Coder-0.5B", "qwen2")
+    tiny_tokenizers.write_folder(
+        tmp_path / "Qwen2.5-Coder-0.5B",
+        tiny_tokenizers.train(),
+        generation_config={"eos_token_id": 2},
+    )
     monkeypatch.chdir(tmp_path)
-    exec(code, {})
-    again = load_pretrained(tmp_path / "trained")
+    exec(weights, {})
+    again = load_pretrained("trained")
     assert again[0] == config
     jax.tree.map(np.testing.assert_array_equal, again[1], params)
+    names = {}
+    exec(text, names)
+    assert names["tokenizer"].decode(names["prompt"]).endswith("<|im_start|>assistant")
+    assert load_tokenizer("trained").end_tokens == names["chat"].end_tokens
 
 
 def test_a_model_of_ours_leaves_as_a_llama(tmp_path):

@@ -13,11 +13,14 @@ import sys
 import jax
 import ml_dtypes
 import numpy as np
-import pretrained_folders as folders
 import pytest
 
 from agentic_grpo.models import transformer
 from agentic_grpo.models.pretrained import load_pretrained
+
+pytest.importorskip("safetensors", reason="an extra: language_models")
+
+import pretrained_folders as folders
 
 EXPECTED = json.loads((pathlib.Path(__file__).parent / "logits.json").read_text())
 

@@ -2,15 +2,18 @@
 
 import dataclasses
 
-import gguf
 import jax
 import numpy as np
-import pretrained_folders as folders
 import pytest
 
 from agentic_grpo.models.attention import RopeScaling
 from agentic_grpo.models.pretrained import load_pretrained
 from agentic_grpo.models.pretrained.gguf_file import open_file
+
+pytest.importorskip("gguf", reason="an extra: language_models")
+
+import gguf
+import pretrained_folders as folders
 
 #: As llama.cpp's converter names what Hugging Face names otherwise; written out apart
 #: from our table.
