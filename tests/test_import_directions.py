@@ -22,13 +22,14 @@ ALLOWED = {
     "envs": {"records", "layout"},
     "models": {"records", "layout", "ops"},
     "texts": set(),
+    "critic": {"records", "layout", "blocks", "ops", "models"},
     "snapshots": {"records", "layout", "ops"},
     "episodes": {"records", "layout", "ops", "envs", "models", "snapshots"},
     "rollout_metrics": {"records", "layout", "ops", "envs"},
     "learner": {"records", "ops"},
 }
 ALLOWED["lanes"] = {"records", "layout", "ops", "envs", "snapshots", "episodes"}
-ALLOWED["rollout"] = set(ALLOWED) - {"learner", "texts"}
+ALLOWED["rollout"] = set(ALLOWED) - {"learner", "critic", "texts"}
 ROOMS = set(ALLOWED)
 ALLOWED["training"] = ROOMS
 ALLOWED["the front door"] = ROOMS | {"training"}

@@ -37,9 +37,12 @@ class Policy(NamedTuple):
         float32 [M, T], entropy float32 [M, T]) of each action token given the tokens
         before it, as ``sample`` recorded them; 0 on columns that never hold actions.
       packed: the same for a learner whose rows are short; None: it has no such form.
+      hidden: (params, tokens [M, T], token_mask [M, T], columns=int [K], static) ->
+        float [M, K, H]: what a head may read at those columns; None: nothing.
     """
 
     init: Callable[[jax.Array], Params]
     sample: Callable[..., tuple[jax.Array, jax.Array, jax.Array]]
     score: Callable[..., tuple[jax.Array, jax.Array]]
     packed: PackedScore | None = None
+    hidden: Callable[..., jax.Array] | None = None

@@ -68,11 +68,22 @@ def decoder_policy(
             columns=action_columns,
         )
 
+    def hidden(params, tokens, token_mask, *, columns):
+        visible = jnp.asarray(layout.column_visibility)[None]
+        return model.hidden(
+            params,
+            tokens,
+            decoding.token_positions(token_mask),
+            visible & token_mask[:, None, :],
+            columns=columns,
+        )
+
     return Policy(
         init=model.init,
         sample=sample,
         score=score,
         packed=packing and _packed(model, layout, packing, chunk_size),
+        hidden=hidden,
     )
 
 
