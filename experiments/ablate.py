@@ -9,12 +9,12 @@ The suites are the files of ``experiments/configs/ablations``. The same command 
 skips what is finished. A run that another suite has already made is not made again.
 """
 
-import pathlib
 import sys
 
 import jax
 from absl import app, flags, logging
 
+from agentic_grpo.training import compile_cache, paths
 from experiments.studies import ablation, search, suites
 
 SUITES = flags.DEFINE_list(
@@ -47,16 +47,16 @@ def main(argv):
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
     jax.config.update("jax_platforms", "cpu")  # accelerators are for the runs
-    options = ablation.Options(
-        root=pathlib.Path(WORKDIR.value),
-        results=pathlib.Path(RESULTS.value),
-        parallel=PARALLEL.value,
-        share=SHARD.value,
-        untuned=UNTUNED.value,
-        seeds_together=VMAP_SEEDS.value,
-        compile_cache=COMPILE_CACHE.value,
-    )
     try:
+        options = ablation.Options(
+            root=paths.locate_workdir(WORKDIR.value),
+            results=paths.locate(RESULTS.value, "results"),
+            parallel=PARALLEL.value,
+            share=SHARD.value,
+            untuned=UNTUNED.value,
+            seeds_together=VMAP_SEEDS.value,
+            compile_cache=compile_cache.locate(COMPILE_CACHE.value),
+        )
         if DRY_RUN.value:
             ablation.dry_run(SUITES.value, options)
         else:

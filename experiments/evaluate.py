@@ -13,9 +13,9 @@ import sys
 import jax
 from absl import app, flags, logging
 
-from agentic_grpo.training import compile_cache, evaluation
+from agentic_grpo.training import compile_cache, evaluation, paths
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
-from experiments.config.build import build, state_shapes
+from experiments.config.build import state_shapes
 from experiments.runs import workdir
 
 WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
@@ -38,17 +38,17 @@ def main(argv):
         sys.exit(f"error: {argv[1]!r} is no flag; flags look like --split=test")
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
-    compile_cache.enable(COMPILE_CACHE.value)
     try:
-        print(json.dumps(run(pathlib.Path(WORKDIR.value)), indent=2))
+        folder = paths.locate_workdir(WORKDIR.value)
+        compile_cache.enable(COMPILE_CACHE.value)
+        print(json.dumps(run(folder), indent=2))
     except (ValueError, CheckpointError) as error:
         sys.exit(f"error: {error}")
 
 
 def run(folder: pathlib.Path) -> dict:
     """The rates of one checkpoint: {name: number}."""
-    config = workdir.load_config(folder)
-    experiment = build(config)
+    config, experiment = workdir.load_experiment(folder)
     program = experiment.program
     settings = evaluation.EvaluationSettings(
         split=SPLIT.value,

@@ -14,23 +14,25 @@ a sweep: --shard=2/8 runs the second of eight shares. --vmap_seeds trains all se
 point in one program, which is what an accelerator wants (then with --parallel=1).
 """
 
-import importlib.util
-import pathlib
 import sys
 
 import jax
 from absl import app, flags, logging
-from ml_collections import config_flags
 
-from experiments.config.checks import require
+from agentic_grpo.training import compile_cache, paths
+from experiments.config import command_line
 from experiments.sweeps import grid, planning, scheduler
 from experiments.sweeps.live_table import report
 from experiments.sweeps.scheduler import State
 
-CONFIG = config_flags.DEFINE_config_file("config", None, "What the points start from.")
-WORKDIR = flags.DEFINE_string("workdir", None, "The sweep's folder.")
-SEEDS = flags.DEFINE_integer("seeds", 1, "Runs per point.", lower_bound=1)
-FIRST_SEED = flags.DEFINE_integer("first_seed", 0, "Its seed; then upwards.")
+CONFIG = flags.DEFINE_string(
+    "config", None, "What the points start from.", required=True
+)
+WORKDIR = flags.DEFINE_string("workdir", None, "The sweep's folder.", required=True)
+SEEDS = flags.DEFINE_integer("seeds", None, "Runs per point; 1.", lower_bound=1)
+FIRST_SEED = flags.DEFINE_integer(
+    "first_seed", None, "Of every point, then upwards; the config's."
+)
 PARALLEL = flags.DEFINE_integer("parallel", 1, "Runs side by side.", lower_bound=1)
 DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only list the runs and their cost.")
 SHARD = flags.DEFINE_string("shard", "1/1", "Which share of the runs, as 2/8.")
@@ -46,15 +48,11 @@ WARM_START_CACHE = flags.DEFINE_string(
 
 
 def main(argv):
-    axes = [argument for argument in argv[1:] if argument.startswith(grid.PREFIX)]
-    others = [argument for argument in argv[1:] if argument not in axes]
-    if others:
-        sys.exit(f"error: {others[0]!r} is no flag; flags look like --seeds=5")
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
     jax.config.update("jax_platforms", "cpu")  # accelerators are for the runs
     try:
-        progress = run(axes)
+        progress = run(command_line.split(argv[1:], "config", "sweep"))
     except ValueError as error:
         sys.exit(f"error: {error}")
     except KeyboardInterrupt:
@@ -65,21 +63,23 @@ def main(argv):
         sys.exit(any(one.state is not State.DONE for one in progress))
 
 
-def run(axes: list[str]) -> list[scheduler.Progress] | None:
-    """Runs what the flags say; None after a dry run."""
-    overrides = _points(axes)
-    seeds = range(FIRST_SEED.value, FIRST_SEED.value + SEEDS.value)
-    require(
-        SEEDS.value == 1 or not any("seed" in one for one in overrides),
-        "seeds",
-        SEEDS.value,
-        "left out: the points name their seeds",
+def run(typed: dict[str, list[str]]) -> list[scheduler.Progress] | None:
+    """Runs what the flags say; None after a dry run.
+
+    Args:
+      typed: the flags of fields: {"config": ["seed=1"], "sweep": ["num_ticks=8,16"]}.
+    """
+    folder = paths.locate_workdir(WORKDIR.value)
+    config = command_line.read_config(CONFIG.value, typed["config"])
+    overrides = _points(typed["sweep"])
+    changed = [change.partition("=")[0] for change in typed["config"]]
+    planning.require_one_source(
+        overrides, changed, num_seeds=SEEDS.value, first_seed=FIRST_SEED.value
     )
-    folder = pathlib.Path(WORKDIR.value)
+    first = config.seed if FIRST_SEED.value is None else FIRST_SEED.value
+    seeds = range(first, first + (SEEDS.value or 1))
     points = planning.make_points(overrides, seeds)
-    jobs = planning.make_jobs(
-        CONFIG.value, points, folder, seeds_together=VMAP_SEEDS.value
-    )
+    jobs = planning.make_jobs(config, points, folder, seeds_together=VMAP_SEEDS.value)
     jobs = scheduler.shard(jobs, SHARD.value)
     if DRY_RUN.value:
         for job in jobs:
@@ -94,30 +94,18 @@ def run(axes: list[str]) -> list[scheduler.Progress] | None:
         folder,
         parallel=PARALLEL.value,
         lock_name=f"shard-{SHARD.value.replace('/', '-of-')}",
-        warm_start_cache=pathlib.Path(shared) if shared else None,
-        compile_cache=COMPILE_CACHE.value,
+        warm_start_cache=paths.locate(shared, "warm_start_cache") if shared else None,
+        compile_cache=compile_cache.locate(COMPILE_CACHE.value),
     )
 
 
 def _points(axes):
     """From the flags, or from the config file's ``sweep``."""
     if axes:
-        return grid.product(grid.parse(axes, CONFIG.value))
-    path = config_flags.get_config_filename(flags.FLAGS["config"]).split(".py:")[0]
-    spec = importlib.util.spec_from_file_location("config_of_sweep", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    own = vars(module).get("sweep")
+        return grid.product(grid.parse(axes))
+    own = vars(command_line.load_module(CONFIG.value)).get("sweep")
     return list(own()) if own else [{}]
 
 
-def _set_axes_aside(argv):
-    """Puts --sweep flags behind "--": absl does not know them and leaves them alone."""
-    axes = [argument for argument in argv if argument.startswith(grid.PREFIX)]
-    rest = [argument for argument in argv if not argument.startswith(grid.PREFIX)]
-    return [*rest, "--", *axes] if axes else rest
-
-
 if __name__ == "__main__":
-    flags.mark_flags_as_required(["config", "workdir"])
-    app.run(main, argv=_set_axes_aside(sys.argv))
+    app.run(main, argv=command_line.set_aside(sys.argv))

@@ -18,7 +18,6 @@ import time
 
 import jax
 from absl import app, flags, logging
-from ml_collections import config_flags
 
 from agentic_grpo.training import (
     compile_cache,
@@ -26,11 +25,13 @@ from agentic_grpo.training import (
     devices,
     evaluation,
     leaves,
+    paths,
     processes,
 )
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from agentic_grpo.training.loop import Hooks, NonFiniteError, stop_on_sigterm, train
 from agentic_grpo.training.metrics import MetricsWriter, Progress
+from experiments.config import command_line
 from experiments.config.build import (
     Experiment,
     build,
@@ -40,10 +41,10 @@ from experiments.config.build import (
 )
 from experiments.runs import base_model, profiling, workdir
 
-CONFIG = config_flags.DEFINE_config_file(
-    "config", None, "The experiment's config file."
+CONFIG = flags.DEFINE_string(
+    "config", None, "The experiment's config file.", required=True
 )
-WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.")
+WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
 COMPILE_CACHE = flags.DEFINE_string(
     "compile_cache", None, 'Folder of compiled programs; "off" for none.'
 )
@@ -57,26 +58,28 @@ DISTRIBUTED = flags.DEFINE_bool(
 
 
 def main(argv):
-    if len(argv) > 1:
-        sys.exit(f"error: {argv[1]!r} is no flag; flags look like --config.seed=1")
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)  # Orbax tells a lot at INFO
-    compile_cache.enable(COMPILE_CACHE.value)
     shared = WARM_START_CACHE.value
     try:
+        changes = command_line.split(argv[1:], "config")["config"]
+        config = command_line.read_config(CONFIG.value, changes)
+        folder = paths.locate_workdir(WORKDIR.value)
+        compile_cache.enable(COMPILE_CACHE.value)
         if DISTRIBUTED.value:
             processes.join()
         else:
-            config = CONFIG.value
             devices.split_cpu(
                 data=config.devices.data,
                 fsdp=config.devices.fsdp,
                 num_blocks=config.rollout.num_blocks,
             )
         run(
-            CONFIG.value,
-            pathlib.Path(WORKDIR.value),
-            warm_start_cache=pathlib.Path(shared) if shared else None,
+            config,
+            folder,
+            warm_start_cache=paths.locate(shared, "warm_start_cache")
+            if shared
+            else None,
         )
     except (ValueError, CheckpointError, NonFiniteError) as error:
         sys.exit(f"error: {error}")
@@ -252,5 +255,4 @@ def _evaluators(experiment: Experiment, layout: devices.Layout):
 
 
 if __name__ == "__main__":
-    flags.mark_flags_as_required(["config", "workdir"])
-    app.run(main)
+    app.run(main, argv=command_line.set_aside(sys.argv))

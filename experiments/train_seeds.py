@@ -6,12 +6,11 @@ Each folder holds the ``config.json`` of its seed (``experiments.sweep --vmap_se
 writes them) and gets what a run of its own would have given.
 """
 
-import pathlib
 import sys
 
 from absl import app, flags, logging
 
-from agentic_grpo.training import compile_cache
+from agentic_grpo.training import compile_cache, paths
 from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.loop import NonFiniteError
 from experiments.runs import seeds_together, workdir
@@ -32,14 +31,16 @@ def main(argv):
         sys.exit(f"error: {argv[1]!r} is no flag; flags look like --workdir=DIR")
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
-    compile_cache.enable(COMPILE_CACHE.value)
-    folders = [pathlib.Path(folder) for folder in WORKDIRS.value]
     shared = WARM_START_CACHE.value
     try:
+        folders = [paths.locate_workdir(folder) for folder in WORKDIRS.value]
+        compile_cache.enable(COMPILE_CACHE.value)
         seeds_together.run(
             folders,
             [workdir.load_config(folder) for folder in folders],
-            warm_start_cache=pathlib.Path(shared) if shared else None,
+            warm_start_cache=paths.locate(shared, "warm_start_cache")
+            if shared
+            else None,
         )
     except (ValueError, CheckpointError, NonFiniteError) as error:
         sys.exit(f"error: {error}")

@@ -1,9 +1,10 @@
 """Compares runs: what their configs differ in, their curves and their summaries.
 
     python scripts/compare_runs.py runs/a runs/b runs/c
-    python scripts/compare_runs.py runs/* --html=comparison.html
+    python scripts/compare_runs.py runs/a_sweep --html=comparison.html
 
-Of the configs only what differs is shown. Runs may be unfinished; curves are as
+A folder without a run stands for all runs below it. Of the configs only what differs is
+shown. Runs may be unfinished; curves are as
 measured so far. For pictures with intervals over seeds see ``plot_runs.py``.
 """
 
@@ -15,13 +16,15 @@ import rich.console
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from experiments.runs import finding
 from scripts.viewing import comparing, runs
 
 
 def main(arguments: list[str] | None = None) -> None:
     options = parse(arguments)
     try:
-        compared = runs.read(options.runs)
+        found = [run for folder in options.runs for run in finding.runs_within(folder)]
+        compared = runs.read(found)
     except (OSError, ValueError) as error:
         sys.exit(f"compare_runs: {error}")
     comparing.show(compared, rich.console.Console(width=options.width))

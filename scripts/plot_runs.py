@@ -5,10 +5,11 @@
     python scripts/plot_runs.py --suite=runs/ablations/credit \\
         --output=experiments/results/credit
 
-Each argument is a folder, or LABEL=FOLDER,FOLDER,...: seeds of one arm, drawn as their
-mean with a band: the 95% t interval of the mean for three seeds and more, the range for
-two. A folder without a run stands for the runs in the folders within it. Rewards of
-training are smoothed, evaluations never.
+Each argument is LABEL=FOLDER,FOLDER,...: seeds of one arm, drawn as their mean with a
+band: the 95% t interval of the mean for three seeds and more, the range for two; or a
+folder. A folder without a run stands for all runs below it, one arm for each setting:
+the folder of a sweep is drawn as its points. Runs of an arm differ in their seed alone.
+Rewards of training are smoothed, evaluations never.
 
 With --suite, what ``experiments.ablate`` has run so far: table.md, results.csv and the
 figures, in the folder that --output names.
@@ -66,7 +67,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def draw_runs(options: argparse.Namespace) -> None:
     """One picture of the arms that were named."""
-    arms = [learning_curves.read_arm(argument) for argument in options.runs]
+    arms = [arm for each in options.runs for arm in learning_curves.read_arms(each)]
     figure = learning_curves.draw(arms, smoothing=options.smoothing)
     output = options.output or pathlib.Path("learning_curve.png")
     output.parent.mkdir(parents=True, exist_ok=True)

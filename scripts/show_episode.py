@@ -4,7 +4,7 @@
     python scripts/show_episode.py runs/quickstart --tick=100 --group=3 --html=a.html
     python scripts/show_episode.py runs/quickstart --row=5
     python scripts/show_episode.py --config=experiments/configs/quickstart.py \
-        --set env.name=tool_workflow
+        --config.env.name=tool_workflow
 
 Three kinds of episodes:
 
@@ -22,9 +22,6 @@ at which they arrive, advantage spent and corrected, log-probs and staleness.
 """
 
 import argparse
-import ast
-import contextlib
-import importlib.util
 import pathlib
 import sys
 
@@ -34,7 +31,9 @@ import rich.console
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from agentic_grpo import episodes
+from agentic_grpo.training import paths
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
+from experiments.config import command_line
 from experiments.config.build import build, state_shapes
 from experiments.runs import workdir
 from scripts.viewing import in_flight, page, replayed, terminal
@@ -60,16 +59,13 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("workdir", nargs="?", type=pathlib.Path, help="the folder of a run")
+    add("workdir", nargs="?", help="the folder of a run")
     add("--tick", type=int, help="of the checkpoint; the newest by default")
     add("--row", type=int, help="of the checkpoint's table: a group in flight")
-    add("--config", type=pathlib.Path, help="its scripted agent, instead of a run")
     add(
-        "--set",
-        action="append",
-        default=[],
-        metavar="FIELD=VALUE",
-        help="change a field of --config; may be repeated",
+        "--config",
+        metavar="FILE [--config.FIELD=VALUE ...]",
+        help="its scripted agent, instead of a run",
     )
     add("--split", default="test", help="of the environment's problems")
     add("--seed", type=int, help="of the problems; the config's by default")
@@ -78,11 +74,17 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--members", default="", help="whom to show: 0,2,5; all by default")
     add("--html", type=pathlib.Path, help="write a page to this file as well")
     add("--width", type=int, help="columns of the terminal; found out by default")
-    options = parser.parse_args(arguments)
+    options, rest = parser.parse_known_args(arguments)
+    try:
+        options.changes = command_line.split(rest, "config")["config"]
+        if options.workdir is not None:
+            options.workdir = paths.locate_workdir(options.workdir)
+    except ValueError as error:
+        parser.error(str(error))
     if (options.workdir is None) == (options.config is None):
         parser.error("give either the folder of a run or --config=FILE")
-    if options.set and options.config is None:
-        parser.error("--set changes --config; a run's config is what it was")
+    if options.changes and options.config is None:
+        parser.error("--config.FIELD changes --config; a run's config is what it was")
     if options.row is not None and options.config is not None:
         parser.error("--row is a row of a checkpoint; a scripted agent has none")
     return options
@@ -97,14 +99,7 @@ def tell(options: argparse.Namespace) -> Story:
     """
     if options.config is not None:
         return of_scripted_agent(options)
-    config = workdir.load_config(options.workdir)
-    try:
-        experiment = build(config)
-    except (AttributeError, KeyError) as error:
-        raise ValueError(
-            f"{options.workdir}: its config has no field {error}; it was written by "
-            "another version of the experiments"
-        ) from error
+    config, experiment = workdir.load_experiment(options.workdir)
     with Checkpoints(options.workdir / "checkpoints") as checkpoints:
         state, _ = checkpoints.restore(state_shapes(experiment), options.tick)
     if options.row is not None:
@@ -126,7 +121,7 @@ def tell(options: argparse.Namespace) -> Story:
 
 def of_scripted_agent(options: argparse.Namespace) -> Story:
     """A group of the scripted agent of a config."""
-    config = load_config_file(options.config, options.set)
+    config = command_line.read_config(options.config, options.changes)
     experiment = build(config)
     return replayed.tell(
         experiment.program,
@@ -138,33 +133,6 @@ def of_scripted_agent(options: argparse.Namespace) -> Story:
         split=options.split,
         is_scripted=True,
     )
-
-
-def load_config_file(path: pathlib.Path, changes: list[str]):
-    """The config that a file's ``get_config`` returns, with fields changed.
-
-    Raises:
-      ValueError: it is no config file, or a change names no field, has no value or the
-        wrong type.
-    """
-    if not path.is_file():
-        raise ValueError(f"config={str(path)!r} is no file")
-    spec = importlib.util.spec_from_file_location("config_of_show_episode", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    config = module.get_config().lock()
-    for change in changes:
-        name, equals, value = change.partition("=")
-        if not equals:
-            raise ValueError(f"set={change!r} must be FIELD=VALUE")
-        with contextlib.suppress(ValueError, SyntaxError):  # otherwise it is a word
-            value = ast.literal_eval(value)
-        try:
-            config.update_from_flattened_dict({name: value})
-        except (KeyError, TypeError) as error:
-            hint = str(error.args[0]).splitlines()[-1]
-            raise ValueError(f"set={change!r}: it cannot be done. {hint}") from error
-    return config
 
 
 def key_of(options: argparse.Namespace, config) -> jax.Array:

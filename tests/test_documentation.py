@@ -13,7 +13,7 @@ import pytest
 import toy_environment
 
 from agentic_grpo import records
-from experiments.config import ranges
+from experiments.config import fields
 from experiments.configs import quickstart, smoke
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -44,8 +44,8 @@ def commands_of_docstring(path):
 
 def smallest():
     """The flags that make a quickstart a smoke test."""
-    wanted = dict(ranges.flatten(smoke.get_config()))
-    given = dict(ranges.flatten(quickstart.get_config()))
+    wanted = dict(fields.flatten(smoke.get_config()))
+    given = dict(fields.flatten(quickstart.get_config()))
     return [
         f"--config.{name}={value}"
         for name, value in wanted.items()

@@ -54,7 +54,7 @@ INNER_WALLS = {
         "pretrained": {"attention", "transformer"},
     },
     "experiments": {
-        "config": set(),
+        "config": {"configs"},  # the default config is the list of all fields
         "runs": {"config"},
         "sweeps": {"config", "runs"},
         "studies": {"config", "runs", "sweeps"},

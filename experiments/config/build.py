@@ -19,11 +19,11 @@ from agentic_grpo.training import devices, sizes, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
 from agentic_grpo.training.warm_start import WarmStartSettings
-from experiments.config import algorithm, optimizer, ranges
+from experiments.config import algorithm, fields, optimizer, ranges
 from experiments.config.checks import choose, instantiate, require
 from experiments.config.environment import build_environment
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,6 +63,7 @@ def build(config: ConfigDict) -> Experiment:
         config.schema_version,
         f"this version reads schema {SCHEMA_VERSION}",
     )
+    fields.check(config)
     ranges.check(config)
     known = dict.fromkeys(devices.PARALLELISMS)
     choose("devices.parallelism", config.devices.parallelism, known)

@@ -5,11 +5,10 @@ it is finite, and of every int that it fits the clock of a run.
 """
 
 import math
-from collections.abc import Iterator
-from typing import Any
 
 from ml_collections import ConfigDict
 
+from experiments.config import fields
 from experiments.config.checks import require
 
 LARGEST_INT = 10**9  # two of them add up within int32
@@ -127,24 +126,16 @@ _RULES = (
 
 def check(config: ConfigDict) -> None:
     """Raises a ValueError that names the first field that is out of its range."""
-    fields = dict(flatten(config))
-    for field, value in fields.items():
+    values = dict(fields.flatten(config))
+    for field, value in values.items():
         if isinstance(value, float):
             require(math.isfinite(value), field, value, "finite")
         elif isinstance(value, int) and not isinstance(value, bool):
             require(abs(value) <= LARGEST_INT, field, value, f"at most {LARGEST_INT}")
     for names, rule, holds in _RULES:
         for field in names:
-            require(holds(fields[field]), field, fields[field], rule)
-
-
-def flatten(config: ConfigDict, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every field of a config by its dotted name, with its value."""
-    for name, value in config.items():
-        if isinstance(value, ConfigDict):
-            yield from flatten(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
+            value = values[field]
+            require(value is None or holds(value), field, value, rule)
 
 
 def _are_pairs(entries, is_second) -> bool:

@@ -17,7 +17,7 @@ from experiments.config.environment import (
 
 def get_config() -> ConfigDict:
     c = ConfigDict()
-    c.schema_version = 1
+    c.schema_version = 2
     c.seed = 0
     c.num_ticks = 400
     c.ticks_per_dispatch = 5

@@ -9,6 +9,8 @@ from absl import logging
 from ml_collections import ConfigDict
 
 from agentic_grpo.training import processes, whole_files
+from experiments.config import fields
+from experiments.config.build import Experiment, build
 from experiments.config.checks import require
 from experiments.runs.files import read_json, write_json
 
@@ -96,7 +98,24 @@ def load_config(workdir: pathlib.Path) -> ConfigDict:
         raise ValueError(
             f"workdir={str(workdir)!r} has no config.json: no run is there"
         )
-    return ConfigDict(read_json(path)).lock()
+    tree = read_json(path)
+    try:
+        return fields.from_tree(tree)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def load_experiment(workdir: pathlib.Path) -> tuple[ConfigDict, Experiment]:
+    """The config of the run in a folder, and what it builds.
+
+    Raises:
+      ValueError: as ``load_config``; or names the file and the field that is wrong.
+    """
+    config = load_config(workdir)
+    try:
+        return config, build(config)
+    except ValueError as error:
+        raise ValueError(f"{workdir / 'config.json'}: {error}") from error
 
 
 def finished(workdir: pathlib.Path, config: ConfigDict) -> dict | None:

@@ -5,7 +5,6 @@ differs between the points, and nothing else, so that it can be a folder.
 """
 
 import ast
-import difflib
 import hashlib
 import itertools
 import json
@@ -13,32 +12,30 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ml_collections import ConfigDict
-
+from experiments.config import fields
 from experiments.config.checks import require
 
-PREFIX = "--sweep."
 LONGEST_VALUE = 40
 
 
-def parse(arguments: Sequence[str], config: ConfigDict) -> dict[str, list]:
+def parse(arguments: Sequence[str]) -> dict[str, list]:
     """The axes of a grid: {field: its values}, in the order given.
 
     Args:
-      arguments: each ``--sweep.FIELD=VALUE,VALUE``.
-      config: gives every field its type.
+      arguments: each "FIELD=VALUE,VALUE".
 
     Raises:
       ValueError: a field that does not exist, or a value of another type.
     """
     axes = {}
     for argument in arguments:
-        field, equals, text = argument.removeprefix(PREFIX).partition("=")
-        require(equals and text, PREFIX + field, text, "FIELD=VALUE,VALUE,...")
-        require(field not in axes, PREFIX + field, text, "given once")
-        axes[field] = values = _values(field, text, config)
+        field, equals, text = argument.partition("=")
+        flag = f"sweep.{field}"
+        require(equals and text, flag, text, "FIELD=VALUE,VALUE,...")
+        require(field not in axes, flag, text, "given once")
+        axes[field] = values = _values(field, text)
         repeated = [v for k, v in enumerate(values) if v in values[:k]]
-        require(not repeated, PREFIX + field, text, f"free of repetitions: {repeated}")
+        require(not repeated, flag, text, f"free of repetitions: {repeated}")
     return axes
 
 
@@ -48,45 +45,6 @@ def product(axes: Mapping[str, Sequence]) -> list[dict[str, Any]]:
         dict(zip(axes, values, strict=True))
         for values in itertools.product(*axes.values())
     ]
-
-
-def apply(config: ConfigDict, overrides: Mapping[str, Any]) -> ConfigDict:
-    """A locked copy of the config with some fields changed.
-
-    Raises:
-      ValueError: a field that does not exist, or a value of another type.
-    """
-    for field in overrides:
-        check_field(field, config)
-    copy = config.copy_and_resolve_references()
-    copy.lock()
-    for field, value in overrides.items():
-        try:
-            copy.update_from_flattened_dict({field: value})
-        except TypeError as error:
-            raise ValueError(f"{field}={value!r}: {error}") from error
-    return copy
-
-
-def check_field(field: str, config: ConfigDict) -> None:
-    """Raises a ValueError, with the nearest name, unless the config has this field."""
-    fields = fields_of(config)
-    if field not in fields:
-        nearest = difflib.get_close_matches(field, fields, n=1)
-        hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-        raise ValueError(f"{field!r} is no field of this config{hint}")
-
-
-def fields_of(config: ConfigDict, prefix: str = "") -> list[str]:
-    """The dotted names of all fields."""
-    fields = []
-    for name in config:
-        value = config[name]
-        if isinstance(value, ConfigDict):
-            fields += fields_of(value, f"{prefix}{name}.")
-        else:
-            fields.append(prefix + name)
-    return fields
 
 
 def names(points: Iterable[Mapping[str, Any]]) -> list[str]:
@@ -99,10 +57,10 @@ def names(points: Iterable[Mapping[str, Any]]) -> list[str]:
       ValueError: two points are the same.
     """
     points = list(points)
-    fields = list(dict.fromkeys(field for point in points for field in point))
+    mentioned = dict.fromkeys(field for point in points for field in point)
     differ = [
         field
-        for field in fields
+        for field in mentioned
         if len({json.dumps(p.get(field), default=str) for p in points}) > 1
         or any(field not in p for p in points)
     ]
@@ -116,52 +74,32 @@ def names(points: Iterable[Mapping[str, Any]]) -> list[str]:
     return named
 
 
-def _values(field, text, config):
+def _values(field, text):
     """The values of one axis, of the type that the field has."""
-    check_field(field, config)
-    *parents, name = field.split(".")
-    owner = config
-    for parent in parents:
-        owner = owner[parent]
-    kind = owner.get_type(name)
-    if kind in (tuple, list):
-        texts = _literals(field, text)
-        return [kind(value) for value in texts]
-    return [_value(field, part.strip(), kind) for part in text.split(",")]
-
-
-def _value(field, text, kind):
-    readers = {bool: _boolean, int: int, float: float, str: str}
-    try:
-        return readers[kind](text)
-    except (KeyError, ValueError):
-        raise ValueError(f"{PREFIX}{field}: {text!r} is no {kind.__name__}") from None
-
-
-def _boolean(text):
-    return {"true": True, "false": False}[text.lower()]
+    if fields.kind_of(field).type is tuple:
+        return [fields.convert(field, value) for value in _literals(field, text)]
+    return [fields.parse(field, part.strip()) for part in text.split(",")]
 
 
 def _literals(field, text):
     """ "("a", "b"), ("c",)" -> its tuples."""
     try:
-        values = ast.literal_eval(f"[{text}]")
+        return ast.literal_eval(f"[{text}]")
     except (SyntaxError, ValueError):
-        values = [None]
-    if not all(isinstance(value, tuple | list) for value in values):
-        raise ValueError(f'{PREFIX}{field}: {text!r} is no ("a", "b"), ("c",), ...')
-    return values
+        raise ValueError(
+            f'{field}={text!r} must be tuples, like ("a", "b"), ("c",)'
+        ) from None
 
 
-def _short_names(fields):
+def _short_names(names):
     """{field: the shortest end of it that no other field has}."""
     short = {}
-    for field in fields:
+    for field in names:
         parts = field.split(".")
         for count in range(1, len(parts) + 1):
             end = ".".join(parts[-count:])
             if not any(
-                other != field and f".{other}".endswith(f".{end}") for other in fields
+                other != field and f".{other}".endswith(f".{end}") for other in names
             ):
                 break
         short[field] = end

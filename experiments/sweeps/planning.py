@@ -8,6 +8,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from experiments.config import fields
 from experiments.config.build import build
 from experiments.config.checks import require
 from experiments.runs import base_model
@@ -33,6 +34,36 @@ class Point:
     name: str
     overrides: Mapping[str, Any]
     seeds: tuple[int, ...]
+
+
+def require_one_source(
+    overrides: Sequence[Mapping[str, Any]],
+    changed: Sequence[str],
+    *,
+    num_seeds: int | None,
+    first_seed: int | None,
+) -> None:
+    """Refuses a field, or seeds, that two flags of one sweep set.
+
+    Args:
+      overrides: of the points.
+      changed: the fields that flags --config.FIELD set.
+      num_seeds, first_seed: of the flags; None where they are not given.
+
+    Raises:
+      ValueError: names the flag that has to go.
+    """
+    swept = {field for one in overrides for field in one}
+    for field in changed:
+        rule = "left out: the points of the sweep set it"
+        require(field not in swept, f"--config.{field}", "...", rule)
+    for flag, value in (("--seeds", num_seeds), ("--first_seed", first_seed)):
+        rule = "left out: the points of the sweep name their seeds"
+        require(value is None or "seed" not in swept, flag, value, rule)
+    rule = "left out: --config.seed is the first seed"
+    require(
+        first_seed is None or "seed" not in changed, "--first_seed", first_seed, rule
+    )
 
 
 def make_points(
@@ -86,7 +117,7 @@ def make_jobs(
         runs, seconds, keys = [], [], []
         for seed in point.seeds:
             try:
-                own = grid.apply(config, {**point.overrides, "seed": seed})
+                own = fields.change(config, {**point.overrides, "seed": seed})
                 experiment = build(own)
             except ValueError as error:
                 raise ValueError(f"point {point.name!r}: {error}") from error

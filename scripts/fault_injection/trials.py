@@ -12,7 +12,7 @@ import time
 
 from agentic_grpo.training import leaves, metrics
 from agentic_grpo.training.checkpoints import Checkpoints
-from experiments.config.build import build, state_shapes
+from experiments.config.build import state_shapes
 from experiments.runs import workdir
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -146,7 +146,7 @@ def wait_until(condition, process) -> bool:
 
 def outcome(folder: pathlib.Path) -> dict[str, str]:
     """What a run has come to, by name: every leaf, every number, the summary."""
-    experiment = build(workdir.load_config(folder))
+    _, experiment = workdir.load_experiment(folder)
     with Checkpoints(folder / "checkpoints") as checkpoints:
         state, _ = checkpoints.restore(state_shapes(experiment))
     found = {

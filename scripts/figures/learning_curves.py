@@ -1,14 +1,18 @@
 """Learning curves of runs: solve rate on held-out problems, rewards of every stage."""
 
+import json
 import math
+import os
 import pathlib
-from typing import NamedTuple
+import sys
+from typing import Any, NamedTuple
 
 import matplotlib.pyplot as plt
 import numpy as np
 import scipy.stats
 
 from agentic_grpo.training import metrics
+from experiments.runs import finding
 from scripts.figures.style import COLOURS, STYLE, End, label_ends, look_of
 
 SOLVE_RATE = "eval/solve_rate"
@@ -33,35 +37,80 @@ class Curve(NamedTuple):
     high: np.ndarray
 
 
-def read_arm(argument: str) -> Arm:
-    """An arm from LABEL=FOLDER,FOLDER or from one folder, whatever its name.
+def read_arms(argument: str) -> list[Arm]:
+    """The arms of LABEL=FOLDER,FOLDER or of one folder, whatever its name.
 
-    A folder that holds no run stands for the runs in the folders within it.
+    A folder that holds no run stands for the runs below it. Runs of one arm differ in
+    their seed alone: those of a folder are one arm per setting, those of a label must
+    be of one.
+
+    Raises:
+      ValueError: no run is there, one has no metrics, or a label's settings differ.
     """
     label, equals, folders = argument.partition("=")
     if equals and not pathlib.Path(argument).exists():
-        folders = folders.split(",")
-    else:
-        label, folders = pathlib.Path(argument).resolve().name, [argument]
-    runs = []
-    for folder in (run for given in folders for run in folders_of_runs(given)):
-        lines = metrics.read(folder)
-        if not lines:
-            raise ValueError(f"{folder}: its metrics have no line yet")
-        runs.append(lines)
-    ends = sorted({int(run[-1]["tick"]) for run in runs})
+        runs = [run for folder in folders.split(",") for run in _read(folder)]
+        _require_one_setting(label, runs)
+        return [_arm(label, runs)]
+    base = pathlib.Path(argument).resolve()
+    settings: dict[str, list[_Run]] = {}
+    for run in _read(base):
+        settings.setdefault(json.dumps(run.setting, sort_keys=True), []).append(run)
+    if len(settings) == 1:
+        return [_arm(base.name, *settings.values())]
+    return [_arm(_name_within(base, runs), runs) for runs in settings.values()]
+
+
+class _Run(NamedTuple):
+    """A run on disk, with what its config says but for the seed."""
+
+    folder: pathlib.Path
+    setting: dict[str, Any]
+    lines: list[dict[str, float]]
+
+
+def _read(folder) -> list[_Run]:
+    """The runs within a folder; one whose files are damaged is told and left out."""
+    runs, damaged = [], []
+    for path in finding.runs_within(pathlib.Path(folder)):
+        try:
+            lines, setting = metrics.read(path), finding.setting_of(path)
+            if not lines:
+                raise ValueError(f"{path}: its metrics have no line yet")
+        except (ValueError, FileNotFoundError) as error:  # it has only just begun
+            damaged.append(str(error))
+            print(f"plot_runs: {error}; left out", file=sys.stderr)
+            continue
+        runs.append(_Run(path, setting, lines))
+    if not runs:
+        raise ValueError(f"{folder}: no run there can be read: {damaged[0]}")
+    return runs
+
+
+def _require_one_setting(label, runs):
+    first, *others = runs
+    for other in others:
+        names = sorted(first.setting.keys() | other.setting.keys())
+        for name in names:
+            one, two = first.setting.get(name), other.setting.get(name)
+            if one != two:
+                raise ValueError(
+                    f"{label}: {first.folder} and {other.folder} are no seeds of one "
+                    f"setting: {name} is {one!r} and {two!r}. Give each its own label"
+                )
+
+
+def _name_within(base, runs):
+    """The folder that the seeds of a setting share, as seen from the one given."""
+    common = pathlib.Path(os.path.commonpath([run.folder for run in runs]))
+    return common.relative_to(base).as_posix()
+
+
+def _arm(label, runs) -> Arm:
+    ends = sorted({int(run.lines[-1]["tick"]) for run in runs})
     if len(ends) > 1:
         print(f"plot_runs: seeds of {label} end at ticks {ends}; drawn up to {ends[0]}")
-    return Arm(label, runs)
-
-
-def folders_of_runs(folder: str) -> list[pathlib.Path]:
-    """The folder itself if it holds a run, else those within it that do."""
-    path = pathlib.Path(folder)
-    within = sorted(path.glob(f"*/{metrics.FILE_NAME}"))
-    if (path / metrics.FILE_NAME).exists() or not within:
-        return [path]
-    return [file.parent for file in within]
+    return Arm(label, [run.lines for run in runs])
 
 
 def curve(arm: Arm, name: str, *, smoothing: float = 0.0) -> Curve | None:

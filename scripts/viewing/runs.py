@@ -1,13 +1,13 @@
 """Runs side by side: what their configs differ in, their curves, their summaries."""
 
 import dataclasses
-import json
 import math
 import pathlib
-from collections.abc import Iterable
+import sys
 
 from agentic_grpo.training import metrics
-from experiments.runs import workdir
+from experiments.config import fields
+from experiments.runs.files import read_json
 
 SOLVE_RATE = "eval/solve_rate"
 GREEDY = "eval/greedy_solve_rate"
@@ -61,7 +61,6 @@ def read(folders: list[pathlib.Path]) -> list[Run]:
     """
     runs = []
     for folder, name in zip(folders, _names(folders), strict=True):
-        config = json.loads(workdir.load_config(folder).to_json())
         try:
             lines = metrics.read(folder)
         except FileNotFoundError:
@@ -69,12 +68,23 @@ def read(folders: list[pathlib.Path]) -> list[Run]:
         runs.append(
             Run(
                 name=name,
-                config=dict(_flat(config)),
+                config=dict(fields.flatten(read_json(folder / "config.json"))),
                 lines=lines,
                 summary=_summary(folder / "summary.json"),
             )
         )
     return runs
+
+
+def _summary(path: pathlib.Path) -> dict | None:
+    """None of a run that is not finished; a damaged summary is told, and is none."""
+    try:
+        return read_json(path)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        print(f"{error}; the run counts as unfinished", file=sys.stderr)
+        return None
 
 
 def differing(runs: list[Run]) -> dict[str, list]:
@@ -120,20 +130,3 @@ def _names(folders: list[pathlib.Path]) -> list[str]:
         if len(set(names)) == len(set(parts)):
             break
     return names
-
-
-def _summary(path: pathlib.Path) -> dict | None:
-    if not path.exists():
-        return None
-    try:
-        return json.loads(path.read_text())
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path} is no summary that can be read: {error}") from error
-
-
-def _flat(tree: dict, prefix: str = "") -> Iterable[tuple[str, object]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _flat(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value

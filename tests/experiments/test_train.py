@@ -125,13 +125,16 @@ CONFIG = "--config=experiments/configs/smoke.py"
         (["--config.learner.learning_rat=1"], "learning_rate"),
         (["--confg.seed=1"], "confg.seed"),
         (["--config.rollout.group_size=1"], "rollout.group_size=1 must be at least 2"),
-        (["--config.rollout.group_size=two"], "group_size"),
+        (["--config.rollout.group_size=two"], "group_size='two' must be an int"),
+        (["--config.learner=1"], "'learner' is a group of fields"),
+        (["--config=none.py"], "config='none.py' must be a Python file"),
     ],
 )
 def test_a_mistyped_flag_is_refused_with_the_nearest_name(flags, words, tmp_path):
     folder = tmp_path / "run"
     done = command("experiments.train", CONFIG, f"--workdir={folder}", *flags)
     assert done.returncode != 0 and words in done.stderr
+    assert "Traceback" not in done.stderr and done.stderr.count("\n") <= 3
     assert not folder.exists()
 
 

@@ -109,9 +109,21 @@ def test_equal_configs_are_said_to_be_equal(two, capsys):
 def test_a_folder_without_a_run_is_an_error_by_name(two, tmp_path):
     with pytest.raises(SystemExit, match=r"compare_runs: .*nowhere.*no run is there"):
         compare_runs.main([str(two[0]), str(tmp_path / "nowhere")])
+
+
+def test_the_folder_of_a_sweep_stands_for_its_runs(two, tmp_path, capsys):
+    (tmp_path / "base_models").mkdir()
+    compare_runs.main([str(tmp_path), "--width=100"])
+    told = capsys.readouterr().out
+    assert "agentic" in told and "outcome" in told and "finished, 8 ticks" in told
+
+
+def test_a_damaged_summary_is_told_and_its_run_is_unfinished(two, capsys):
     (two[0] / "summary.json").write_text("{")
-    with pytest.raises(SystemExit, match="is no summary that can be read"):
-        compare_runs.main([str(two[0])])
+    compare_runs.main([str(two[0]), "--width=100"])
+    told = capsys.readouterr()
+    assert "summary.json cannot be read" in told.err
+    assert "not finished, tick 3 of 8" in told.out
 
 
 def test_blocks_follow_the_curve():

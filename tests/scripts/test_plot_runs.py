@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from agentic_grpo.training import metrics
+from experiments.config import fields
+from experiments.configs import smoke
 
 pytest.importorskip("matplotlib", reason="an extra: plots")
 
@@ -64,7 +66,7 @@ def test_a_running_mean_does_not_sink_at_the_ends():
 def test_seeds_are_compared_on_the_ticks_they_share(tmp_path, capsys):
     long = write_run(tmp_path / "long", [0.0, 0.5, 1.0])
     short = write_run(tmp_path / "short", [0.2, 0.7])
-    arm = learning_curves.read_arm(f"both={long},{short}")
+    (arm,) = learning_curves.read_arms(f"both={long},{short}")
     curve = learning_curves.curve(arm, "eval/solve_rate")
     assert arm.label == "both" and "[20, 30]" in capsys.readouterr().out
     np.testing.assert_array_equal(curve.ticks, [10, 20])
@@ -74,8 +76,8 @@ def test_seeds_are_compared_on_the_ticks_they_share(tmp_path, capsys):
 
 def test_a_folder_may_have_an_equals_sign_in_its_name(tmp_path):
     folder = write_run(tmp_path / "lr=3e-4", [0.5])
-    assert learning_curves.read_arm(str(folder)).label == "lr=3e-4"
-    assert learning_curves.read_arm(f"arm={folder}").label == "arm"
+    assert learning_curves.read_arms(str(folder))[0].label == "lr=3e-4"
+    assert learning_curves.read_arms(f"arm={folder}")[0].label == "arm"
 
 
 def test_labels_are_moved_apart_and_stay_within():
@@ -93,7 +95,7 @@ def test_a_picture_is_drawn(tmp_path, arms):
 
 
 def test_what_cannot_be_drawn_is_said_by_name(tmp_path):
-    with pytest.raises(SystemExit, match=r"nowhere: no metrics here"):
+    with pytest.raises(SystemExit, match="nowhere: no run is there"):
         plot_runs.main([str(tmp_path / "nowhere")])
     with metrics.MetricsWriter(tmp_path / "young") as writer:
         writer.write(1, {"verdict": 0.5})
@@ -104,9 +106,45 @@ def test_what_cannot_be_drawn_is_said_by_name(tmp_path):
 def test_a_folder_of_seeds_is_an_arm(tmp_path):
     for seed in (0, 1):
         write_run(tmp_path / "credit=agentic" / f"seed={seed}", [0.1, 0.5])
-    arm = learning_curves.read_arm(str(tmp_path / "credit=agentic"))
+    (arm,) = learning_curves.read_arms(str(tmp_path / "credit=agentic"))
     assert arm.label == "credit=agentic" and len(arm.runs) == 2
-    assert len(learning_curves.read_arm(f"a={tmp_path}/credit=agentic").runs) == 2
+    (arm,) = learning_curves.read_arms(f"a={tmp_path}/credit=agentic")
+    assert arm.label == "a" and len(arm.runs) == 2
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    """Two points of two seeds; what is no run lies beside them."""
+    for rate in (1e-4, 3e-4):
+        for seed in (0, 1):
+            changes = {"learner.learning_rate": rate, "seed": seed}
+            config = fields.change(smoke.get_config(), changes)
+            folder = tmp_path / "sweep" / f"learning_rate={rate}" / f"seed={seed}"
+            fake_runs.write(folder, [0.1, 0.5], config=config)
+    (tmp_path / "sweep" / "base_models").mkdir()
+    return tmp_path / "sweep"
+
+
+def test_the_points_of_a_sweep_are_arms_and_never_averaged(sweep):
+    arms = learning_curves.read_arms(str(sweep))
+    assert [arm.label for arm in arms] == [
+        "learning_rate=0.0001",
+        "learning_rate=0.0003",
+    ]
+    assert [len(arm.runs) for arm in arms] == [2, 2]
+    with pytest.raises(
+        ValueError, match=r"all: .*no seeds of one setting: learner\.lea"
+    ):
+        learning_curves.read_arms(f"all={sweep}")
+
+
+@pytest.mark.parametrize("name", ["config.json", "metrics.jsonl"])
+def test_a_run_whose_files_are_damaged_is_told_and_left_out(sweep, name, capsys):
+    damaged = sweep / "learning_rate=0.0001" / "seed=1" / name
+    damaged.write_text("[" if name == "config.json" else "[\n[\n")
+    first, second = learning_curves.read_arms(str(sweep))
+    assert len(first.runs) == 1 and len(second.runs) == 2
+    assert str(damaged.parent) in capsys.readouterr().err
 
 
 def test_more_arms_than_colours_differ_by_their_line():

@@ -10,11 +10,11 @@ import pytest
 
 from agentic_grpo.ops.reductions import Mean
 from agentic_grpo.training import compiling, devices
-from experiments.config import build, ranges
+from experiments.config import build, fields
 from experiments.configs import default, smoke
 from experiments.runs import workdir
 
-FIELDS = dict(ranges.flatten(default.get_config()))
+FIELDS = dict(fields.flatten(default.get_config()))
 
 #: Fields whose value is looked at under another choice only; the choice.
 SELECTED_BY = {
@@ -114,7 +114,7 @@ def test_a_run_goes_on_only_with_its_own_config(field, tmp_path):
     workdir.claim(tmp_path, config)
     before = (tmp_path / "config.json").read_text()
     config.update_from_flattened_dict(
-        {field: another(dict(ranges.flatten(config))[field])}
+        {field: another(dict(fields.flatten(config))[field])}
     )
     if field.split(".")[0] in workdir.MAY_DIFFER:
         workdir.claim(tmp_path, config)

@@ -12,7 +12,7 @@ import fake_runs
 import numpy as np
 import pytest
 
-from experiments.config import build
+from experiments.config import build, fields
 from experiments.configs import smoke
 from experiments.configs.ablations import laboratory
 from experiments.studies import (
@@ -24,7 +24,7 @@ from experiments.studies import (
 )
 from experiments.studies.statistics import Estimate
 from experiments.studies.suites import Arm, Claim, Search, Suite
-from experiments.sweeps import cost, grid, planning, scheduler
+from experiments.sweeps import cost, planning, scheduler
 from experiments.sweeps.scheduler import State
 
 REPOSITORY = pathlib.Path(__file__).parents[3]
@@ -65,7 +65,7 @@ def test_every_point_of_a_suite_can_be_built(name):
     for point in points:
         json.dumps(dict(point.overrides))
         seed = {"seed": point.seeds[0]}
-        build.build(grid.apply(config, {**point.overrides, **seed}))
+        build.build(fields.change(config, {**point.overrides, **seed}))
     assert len({point.name for point in points}) == len(points)
 
 
@@ -85,8 +85,8 @@ def test_arms_share_all_but_what_they_are_about():
     shared = ("optimizer", "schedule", "rollout", "num_rows", "update_slots")
     for name in suite.arms:
         overrides = suites.overrides_of(suite, cell, name, {})
-        own = build.build(grid.apply(config, overrides)).program
-        plain = build.build(grid.apply(config, suite.cells[cell])).program
+        own = build.build(fields.change(config, overrides)).program
+        plain = build.build(fields.change(config, suite.cells[cell])).program
         for field in shared[2:]:
             assert getattr(own, field) == getattr(plain, field), (name, field)
         assert own.learner.entropy_weight == plain.learner.entropy_weight
@@ -102,7 +102,7 @@ def test_the_headline_regimes_are_as_demanded():
     for cell in (laboratory.TRUTHFUL, laboratory.BLIND):
         assert len(suite.seeds_of(cell)) >= 10
     for cell, overrides in suite.cells.items():
-        env = grid.apply(config, overrides).env.code_execution
+        env = fields.change(config, overrides).env.code_execution
         assert env.verdict_latency.minimum >= 16 and env.verdict == "all_or_nothing"
         if cell == laboratory.TRUTHFUL:
             assert len({share for _, share in env.fidelity_of_family}) > 1
@@ -145,7 +145,7 @@ def test_everything_fits_into_a_night_on_two_cores():
         if suite.search:
             points = points + search.first_points(suite)
         for point in points:
-            own = grid.apply(config, {**point.overrides, "seed": point.seeds[0]})
+            own = fields.change(config, {**point.overrides, "seed": point.seeds[0]})
             experiment = build.build(own)
             total += cost.of_run(experiment, own) * len(point.seeds)
             total += cost.COMPILE_SECONDS
@@ -332,7 +332,7 @@ def test_a_search_with_missing_runs_is_not_decided(tmp_path):
 
 
 def test_what_a_run_has_spent_is_counted_from_averages_per_tick(tmp_path):
-    config = grid.apply(smoke.get_config(), {"rollout.group_size": 4})
+    config = fields.change(smoke.get_config(), {"rollout.group_size": 4})
     fake_runs.write(
         tmp_path, [0.1, 0.9, 0.9, 0.9], config=config, tokens=100.0, groups=2.0
     )

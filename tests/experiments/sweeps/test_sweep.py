@@ -12,6 +12,7 @@ import pytest
 
 from agentic_grpo.training import metrics
 from experiments import train as train_module
+from experiments.config import fields
 from experiments.configs import smoke
 from experiments.runs import seeds_together
 from experiments.sweeps import (
@@ -28,7 +29,7 @@ SMOKE = "--config=experiments/configs/smoke.py"
 
 
 def config(**changes):
-    return grid.apply(smoke.get_config(), changes)
+    return fields.change(smoke.get_config(), changes)
 
 
 # Points -----------------------------------------------------------------------------
@@ -37,14 +38,13 @@ def config(**changes):
 def test_values_have_the_type_of_their_field():
     axes = grid.parse(
         [
-            "--sweep.learner.learning_rate=1e-4,3",
-            "--sweep.rollout.group_size=4,8",
-            "--sweep.algorithm.use_ranks=true,False",
-            "--sweep.algorithm.credit=agentic,outcome",
-            '--sweep.env.code_execution.families=("cubes","power"),("toggle",)',
-            "--sweep.env.code_execution.verdict_latency.maximum=30",
-        ],
-        smoke.get_config(),
+            "learner.learning_rate=1e-4,3",
+            "rollout.group_size=4,8",
+            "algorithm.use_ranks=true,False",
+            "algorithm.credit=agentic,outcome",
+            'env.code_execution.families=("cubes","power"),("toggle",)',
+            "env.code_execution.verdict_latency.maximum=30,none",
+        ]
     )
     assert list(axes.values()) == [
         [1e-4, 3.0],
@@ -52,38 +52,29 @@ def test_values_have_the_type_of_their_field():
         [True, False],
         ["agentic", "outcome"],
         [("cubes", "power"), ("toggle",)],
-        [30],
+        [30, None],
     ]
     assert isinstance(axes["learner.learning_rate"][1], float)
     for point in grid.product({k: v for k, v in axes.items() if "env" not in k}):
-        grid.apply(smoke.get_config(), point)
+        fields.change(smoke.get_config(), point)
 
 
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
         ("learner.learning_rat=1", "did you mean 'learner.learning_rate'"),
-        ("learner=1", "'learner' is no field"),
-        ("learner.learning_rate=fast", r"learning_rate: 'fast' is no float"),
-        ("rollout.group_size=8.5", r"group_size: '8.5' is no int"),
-        ("algorithm.use_ranks=1", r"use_ranks: '1' is no bool"),
-        ("env.code_execution.stages=code,debug", r"stages: 'code,debug' is no \("),
+        ("learner=1", "'learner' is a group of fields"),
+        ("learner.learning_rate=fast", r"learning_rate='fast' must be a number"),
+        ("rollout.group_size=8.5", r"group_size='8.5' must be an int"),
+        ("algorithm.use_ranks=1", r"use_ranks='1' must be true or false"),
+        ("env.code_execution.stages=code,debug", r"stages='code,debug' must be tup"),
         ("seed=", r"seed='' must be FIELD=VALUE"),
         ("seed=1,1", r"free of repetitions"),
     ],
 )
 def test_a_mistyped_axis_is_refused(argument, message):
     with pytest.raises(ValueError, match=message):
-        grid.parse([grid.PREFIX + argument], smoke.get_config())
-
-
-def test_overrides_are_checked_by_the_config_and_leave_it_alone():
-    base = smoke.get_config()
-    assert grid.apply(base, {"seed": 3}).seed == 3 and base.seed == 0
-    with pytest.raises(ValueError, match=r"group_size=8\.5"):
-        grid.apply(base, {"rollout.group_size": 8.5})
-    with pytest.raises(ValueError, match=r"did you mean 'rollout\.group_size'"):
-        grid.apply(base, {"rollout.groupsize": 8})
+        grid.parse([argument])
 
 
 def test_points_are_named_by_what_differs():
@@ -118,6 +109,33 @@ def test_points_may_name_their_seeds():
     assert [point.seeds for point in points] == [(7, 8), (7, 8)]
     with pytest.raises(ValueError, match="in all points or none"):
         planning.make_points([{"seed": 1}, {"num_ticks": 4}], seeds=[0])
+
+
+@pytest.mark.parametrize(
+    ("changed", "num_seeds", "first_seed", "message"),
+    [
+        (["learner.learning_rate"], None, None, r"--config\.learner\.learning_rate="),
+        ([], 2, None, "--seeds=2 must be left out"),
+        ([], None, 0, "--first_seed=0 must be left out: the points"),
+        (["seed"], None, 3, r"--config\.seed"),
+    ],
+)
+def test_two_answers_to_one_question_are_refused(
+    changed, num_seeds, first_seed, message
+):
+    points = [{"learner.learning_rate": 1e-4, "seed": seed} for seed in (1, 2)]
+    with pytest.raises(ValueError, match=message):
+        planning.require_one_source(
+            points, changed, num_seeds=num_seeds, first_seed=first_seed
+        )
+
+
+def test_seeds_come_from_one_flag():
+    points = [{"learner.learning_rate": 1e-4}]
+    planning.require_one_source(points, ["seed"], num_seeds=5, first_seed=None)
+    planning.require_one_source(points, [], num_seeds=5, first_seed=3)
+    with pytest.raises(ValueError, match=r"--config\.seed is the first seed"):
+        planning.require_one_source(points, ["seed"], num_seeds=None, first_seed=3)
 
 
 # Jobs -------------------------------------------------------------------------------
@@ -240,7 +258,7 @@ def test_so_many_run_at_a_time_each_in_its_own_place(jobs):
 
 def test_finished_runs_are_skipped(jobs):
     fake_runs.write(jobs[0].runs[0].folder, [0.1], config=jobs[0].runs[0].config)
-    longer = grid.apply(jobs[1].runs[0].config, {"num_ticks": 16})
+    longer = fields.change(jobs[1].runs[0].config, {"num_ticks": 16})
     fake_runs.write(jobs[1].runs[0].folder, [0.1], config=config())  # of 8 ticks
     jobs[1] = Job(
         name="b", runs=(Run(folder=jobs[1].runs[0].folder, config=longer),), seconds=1
@@ -250,7 +268,7 @@ def test_finished_runs_are_skipped(jobs):
 
 
 def test_what_another_config_has_finished_is_not_taken_for_ours(jobs):
-    other = grid.apply(jobs[0].runs[0].config, {"algorithm.clip_low": 0.1})
+    other = fields.change(jobs[0].runs[0].config, {"algorithm.clip_low": 0.1})
     fake_runs.write(jobs[0].runs[0].folder, [0.1], config=other)
     assert not jobs[0].is_finished
     _, starts, _ = execute(jobs)
@@ -433,12 +451,14 @@ def test_a_dry_run_lists_the_runs_and_touches_nothing(tmp_path):
         "--sweep.algorithm.credit=agentic,outcome",
         "--sweep.learner.learning_rate=1e-4,3e-4",
         "--seeds=2",
+        "--config.seed=7",  # was not heard
         "--dry_run",
     )
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert len(lines) == 9 and lines[-1].startswith("8 runs x ")
-    assert lines[0].startswith(f"{folder}/credit=agentic__learning_rate=0.0001/seed=0")
+    assert lines[0].startswith(f"{folder}/credit=agentic__learning_rate=0.0001/seed=7")
+    assert f"{folder}/credit=outcome__learning_rate=0.0003/seed=8" in done.stdout
     assert not folder.exists()
 
 
@@ -448,12 +468,14 @@ def test_a_dry_run_lists_the_runs_and_touches_nothing(tmp_path):
         ("--sweep.learner.learning_rat=1", "did you mean 'learner.learning_rate'"),
         ("--sweep.algorithm.credit=agentc", "did you mean 'agentic'"),
         ("--sweeps.seed=1", "sweeps.seed"),
+        ("--config.learner.learning_rat=1", "error: 'learner.learning_rat' is no"),
     ],
 )
 def test_a_mistake_is_told_before_anything_runs(flag, words, tmp_path):
     folder = tmp_path / "sweep"
     done = command(f"--workdir={folder}", flag)
     assert done.returncode != 0 and words in done.stderr
+    assert "Traceback" not in done.stderr
     assert not folder.exists()
 
 
@@ -500,13 +522,13 @@ def test_seeds_in_one_program_are_the_runs_they_would_have_been(tmp_path):
             ), name
     # Finished means finished; more ticks go on from what every seed has saved.
     assert seeds_together.run(together, configs) == summaries
-    longer = [grid.apply(c, {"num_ticks": 10}) for c in configs]
+    longer = [fields.change(c, {"num_ticks": 10}) for c in configs]
     assert [s["ticks"] for s in seeds_together.run(together, longer)] == [10, 10]
     assert [line["tick"] for line in metrics.read(together[0])] == [0, 2, 4, 6, 8, 10]
 
 
 def test_seeds_in_one_program_must_differ_in_their_seed_alone(tmp_path):
-    other = grid.apply(config(seed=1), {"learner.learning_rate": 1.0})
+    other = fields.change(config(seed=1), {"learner.learning_rate": 1.0})
     with pytest.raises(ValueError, match="but for the seed"):
         seeds_together.run([tmp_path / "a", tmp_path / "b"], [config(), other])
     with pytest.raises(ValueError, match="different in every folder"):

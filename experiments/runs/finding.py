@@ -1,0 +1,51 @@
+"""Runs on disk: which folders hold one, and which of them are seeds of one setting."""
+
+import pathlib
+from typing import Any
+
+from agentic_grpo.training import metrics
+from experiments.config import fields
+from experiments.runs.files import read_json
+from experiments.runs.workdir import MAY_DIFFER
+
+CONFIG = "config.json"
+
+
+def holds_run(folder: pathlib.Path) -> bool:
+    return any((folder / name).is_file() for name in (CONFIG, metrics.FILE_NAME))
+
+
+def runs_within(folder: pathlib.Path) -> list[pathlib.Path]:
+    """The folder itself if it holds a run, else those that do at any depth below it.
+
+    So the folder of a sweep or of a suite stands for its runs.
+
+    Raises:
+      ValueError: there is none.
+    """
+    if holds_run(folder):
+        return [folder]
+    found = {path.parent for path in folder.rglob(CONFIG)}
+    found |= {path.parent for path in folder.rglob(metrics.FILE_NAME)}
+    if not found:
+        raise ValueError(f"{folder}: no run is there")
+    return sorted(found)
+
+
+def setting_of(folder: pathlib.Path) -> dict[str, Any]:
+    """{field: value} of a run's config, without the seed and what may differ anyway.
+
+    Empty where no config was written.
+
+    Raises:
+      ValueError: the config cannot be read; names its file.
+    """
+    try:
+        tree = read_json(folder / CONFIG)
+    except FileNotFoundError:
+        return {}
+    return {
+        name: value
+        for name, value in fields.flatten(tree)
+        if name != "seed" and name.split(".")[0] not in MAY_DIFFER
+    }
