@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from experiments.runs import hlo_costs
 from agentic_grpo.training import tick
+from experiments.runs import hlo_costs
 from experiments.runs.hlo_costs import BOOKKEEPING
 
 #: Parts of a tick, in the order of the page; every label is a ``jax.named_scope``.

@@ -21,9 +21,9 @@ from agentic_grpo.training import evaluation, tick, tick_metrics
 from agentic_grpo.training.checkpoints import Checkpoints
 from agentic_grpo.training.loop import NonFiniteError, stop_on_sigterm
 from agentic_grpo.training.metrics import MetricsWriter, Progress
-from experiments.runs import base_model, workdir
 from experiments.config.build import build, state_shapes
 from experiments.config.checks import require
+from experiments.runs import base_model, workdir
 
 
 class Seed:

@@ -7,9 +7,9 @@ import jax
 import numpy as np
 import pytest
 
-from experiments.runs import base_model
 from experiments.config import build
 from experiments.configs import smoke
+from experiments.runs import base_model
 
 ENV = "env.code_execution"
 
