@@ -10,8 +10,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentic_grpo import episodes, records, snapshots
+from agentic_grpo.layout import StageKind
 from agentic_grpo.ops.reductions import count
 from agentic_grpo.records import NEVER, EndReason
 
@@ -124,17 +126,20 @@ def start_lanes(environment, settings, lanes, rows, starting, keys):
     return _where(starting, (fresh_lanes, clean), (lanes, rows))
 
 
-def schedule(rows, result, settings, stage, acting, *, tick, learner_step):
+def schedule(rows, result, layout, settings, stage, acting, *, tick, learner_step):
     """Stamps the stage's version on rows [N] and schedules its reward.
 
     The reward of a group is in when the slowest member that has one has it, or at the
-    deadline; without any, the event never comes.
+    deadline; without any, the event never comes. A stage that never has a reward is
+    over when the slowest member has its feedback: a critic may be asked then.
     """
     is_stage = stage[:, None] == jnp.arange(rows.acted.shape[-1])[None, :]
     has_reward = jnp.any(rows.reward_mask & is_stage[:, None, :], axis=(1, 2))
-    wait = _slowest(result.latency, acting & result.reward_mask)
-    wait = jnp.minimum(wait, settings.stage_deadline)
-    arrival = jnp.where(has_reward, tick + wait, NEVER)[:, None]
+    unrewarded = np.array([spec.kind is StageKind.NONE for spec in layout.stages])
+    unrewarded = jnp.asarray(unrewarded)[stage]
+    awaited = acting & (result.reward_mask | unrewarded[:, None])
+    wait = jnp.minimum(_slowest(result.latency, awaited), settings.stage_deadline)
+    arrival = jnp.where(has_reward | unrewarded, tick + wait, NEVER)[:, None]
     return dataclasses.replace(
         rows,
         version=jnp.where(is_stage, learner_step, rows.version),

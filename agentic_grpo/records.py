@@ -51,6 +51,10 @@ class StageEvents:
         an estimate that comes now has nothing left to say.
       fresh: bool [S]; the stage is young enough to be trained on.
       spent: float [G, S]; advantage already spent and still to be taken back.
+      forecast: float [G, S]; a critic's forecast of the verdict from the end of the
+        stage, meaningful where ``forecast_mask``.
+      forecast_mask: bool [G, S]; the stage is over, its feedback is in, and the critic
+        has learnt something.
       paid: bool [G, S]; an immediate advantage (possibly 0) was spent here.
       divisor: float [S]; the divisor it was spent with (1 where none was).
     """
@@ -65,6 +69,8 @@ class StageEvents:
     ready: jax.Array
     settled: jax.Array
     fresh: jax.Array
+    forecast: jax.Array
+    forecast_mask: jax.Array
     spent: jax.Array
     paid: jax.Array
     divisor: jax.Array

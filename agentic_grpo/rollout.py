@@ -211,7 +211,14 @@ def finish(
         verdict_deadline=settings.verdict_deadline,
     )
     rows = schedule(
-        rows, result, settings, stage, acting, tick=tick, learner_step=learner_step
+        rows,
+        result,
+        layout,
+        settings,
+        stage,
+        acting,
+        tick=tick,
+        learner_step=learner_step,
     )
     at_work, rows = move_on(
         written.lanes,

@@ -182,13 +182,26 @@ def select(table, event_mask, *, tick, num_slots):
     return jnp.where(is_ready, rows, num_rows), ready, waiting
 
 
-def stage_events(rows, ready, *, tick, learner_step, max_age) -> records.StageEvents:
+def stage_events(
+    rows, ready, *, tick, learner_step, max_age, forecast=None, forecast_known=False
+) -> records.StageEvents:
     """What a credit rule sees of rows [U] that were read from the table.
 
     The simulated environment tells a row its rewards when a stage is written; they are
     *in* once their tick has come, and what is not in yet is absent here.
+
+    Args:
+      rows: of the table.
+      ready: bool [U, S + 1]; the events to serve.
+      tick: int32 [].
+      learner_step: int32 [].
+      max_age: learner steps after which a stage is too old to be trained on.
+      forecast: float [U, G, S] of a critic; None: there is none.
+      forecast_known: bool []; the critic has learnt something.
     """
     is_in = rows.ready_at <= tick
+    if forecast is None:
+        forecast = jnp.zeros_like(rows.reward)
     return records.StageEvents(
         acted=rows.acted,
         reward=rows.reward,
@@ -200,6 +213,8 @@ def stage_events(rows, ready, *, tick, learner_step, max_age) -> records.StageEv
         ready=ready,
         settled=rows.served[:, -1],
         fresh=fresh_stages(rows, learner_step=learner_step, max_age=max_age),
+        forecast=forecast,
+        forecast_mask=rows.acted & is_in[:, None, :-1] & forecast_known,
         spent=rows.spent,
         paid=rows.paid,
         divisor=rows.divisor,

@@ -131,6 +131,8 @@ def test_the_import_example_of_the_readme_runs():
         ready=jnp.broadcast_to(jnp.array([True, True, False]), (groups, 3)),
         settled=jnp.zeros((groups,), bool),
         fresh=jnp.ones((groups, stages), bool),
+        forecast=jnp.zeros(shape),
+        forecast_mask=jnp.zeros(shape, bool),
         spent=jnp.zeros(shape),
         paid=jnp.zeros(shape, bool),
         divisor=jnp.ones((groups, stages)),

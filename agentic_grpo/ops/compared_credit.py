@@ -187,6 +187,53 @@ def state_groups(
     return verdict_rule(of_group, is_skill.size, decay=decay)
 
 
+def value_baseline(
+    is_estimate,
+    is_skill,
+    *,
+    divisor="running",
+    clip=CLIP,
+    decay=DECAY,
+) -> CreditRule:
+    """Outcome credit with a critic as a value baseline, as an actor-critic has it.
+
+    A_s = (x_s - mean x_s) / divisor with x_s = r_N - f_(s-1): what was achieved less
+    what was forecast *before* the stage, compared within the group; f is 0 before the
+    first stage. Everything waits for the verdict, nothing is spent early. Use it as a
+    control: it has the critic's knowledge and less variance, but not its haste.
+
+    Args:
+      is_estimate: bool [S]; gives the number of stages.
+      is_skill: bool [S]; of the same length.
+      divisor: "own" (deviation of x_s in the group), "running" (sigma_N) or "none".
+      clip: of the ratio.
+      decay: forgetting of sigma_N per settled group.
+    """
+    is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
+    check_choice("divisor", divisor, DIVISORS)
+    check_clip("clip", clip)
+
+    def of_group(events, sigma):
+        forecast = masked(events.forecast, events.forecast_mask)
+        before = jnp.concatenate(
+            [jnp.zeros_like(forecast[:, :1]), forecast[:, :-1]], axis=1
+        )
+        verdict = masked(events.verdict, events.verdict_mask)
+        acted = events.acted & events.verdict_mask[:, None]
+
+        def of_stage(values, population):
+            return compare(values, population, sigma, divisor=divisor, baseline="mean")[
+                :2
+            ]
+
+        advantage, silent = jax.vmap(of_stage, (1, 1), (1, 0))(
+            verdict[:, None] - before, acted
+        )
+        return paid_by_verdict(events, advantage, silent, clip)
+
+    return verdict_rule(of_group, is_skill.size, decay=decay)
+
+
 def state_before(events: StageEvents) -> jax.Array:
     """int [G, S]: the state that each stage was written in; equal before the first."""
     start = jnp.zeros_like(events.state_id[:, :1])

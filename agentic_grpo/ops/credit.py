@@ -14,7 +14,12 @@ import numpy as np
 
 from agentic_grpo.ops import calibration
 from agentic_grpo.ops.calibration import PRIOR, Prior
-from agentic_grpo.ops.compared_credit import returns, state_groups, turn_mix
+from agentic_grpo.ops.compared_credit import (
+    returns,
+    state_groups,
+    turn_mix,
+    value_baseline,
+)
 from agentic_grpo.ops.credit_rule import (
     DECAY,
     CreditRule,
@@ -35,6 +40,7 @@ __all__ = [
     "returns",
     "state_groups",
     "turn_mix",
+    "value_baseline",
     "write_on_tokens",
 ]
 
@@ -90,6 +96,7 @@ def immediate(
     skill_fill="zero",
     skill_weight=1.0,
     use_ranks=False,
+    signal="reward",
     clip=CLIP,
     decay=DECAY,
 ) -> CreditRule:
@@ -100,11 +107,12 @@ def immediate(
     is worth. A stage without a reward is never trained. The verdict is served only if
     the divisor needs sigma_N. Options as in ``agentic``.
     """
-    is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
+    is_estimate, is_skill = _kinds_for_signal(is_estimate, is_skill, signal)
     plan = Plan(
         estimate=is_estimate,
         skill=is_skill,
         taken_back=np.zeros_like(is_skill),
+        signal=signal,
         serves_verdict=False,
         divisor=divisor,
         baseline=baseline,
@@ -130,6 +138,7 @@ def agentic(
     skill_weight=1.0,
     skill_as_estimate=False,
     use_ranks=False,
+    signal="reward",
     clip=CLIP,
     correction_clip=CORRECTION_CLIP,
     decay=DECAY,
@@ -164,17 +173,20 @@ def agentic(
       skill_weight: of skill credit, on top of ``immediate_weight``.
       skill_as_estimate: treat skills as estimates, as publicly reported.
       use_ranks: compare centred ranks instead of values.
+      signal: "reward", or "forecast": every stage is paid at once by the critic's
+        forecast of the verdict, an estimate.
       clip: of the immediate phase, and of a verdict that nothing was spent before.
       correction_clip: of every other verdict.
       decay: forgetting of sigma_N per settled group.
     """
-    is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
+    is_estimate, is_skill = _kinds_for_signal(is_estimate, is_skill, signal)
     if skill_as_estimate:
         is_estimate, is_skill = is_estimate | is_skill, np.zeros_like(is_skill)
     plan = Plan(
         estimate=is_estimate,
         skill=is_skill,
         taken_back=is_estimate,
+        signal=signal,
         divisor=divisor,
         baseline=baseline,
         fill=fill,
@@ -195,6 +207,7 @@ def calibrated(
     prior=PRIOR,
     fixed_worth=None,
     num_levels=1,
+    signal="reward",
     baseline="mean",
     fill="carry_forward",
     skill_fill="zero",
@@ -213,6 +226,11 @@ def calibrated(
     the truth changes, with a lag, and quick verdicts enter it first. Estimates and
     skills alike are spent by their worth and taken back.
 
+    With the signal "forecast" a learnt critic's forecast of the verdict takes the place
+    of the stage reward, at every stage, rewarded or not. beta is then measured on the
+    forecasts of today's critic for the groups that settle now, from which it has not
+    learnt yet (progressive validation), not on those that were spent long ago.
+
     Use it where nobody knows how far the stage rewards can be trusted.
 
     Args:
@@ -222,9 +240,10 @@ def calibrated(
       fixed_worth: float in [0, 1]; beta is this and never learnt. 0 is a control: it
         equals ``outcome`` exactly if both clips are the same.
       num_levels: difficulty levels that get their own beta; 1 pools them.
+      signal: "reward" or "forecast"; what is spent at once.
       baseline, fill, skill_fill, clip, correction_clip, decay: as in ``agentic``.
     """
-    is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
+    is_estimate, is_skill = _kinds_for_signal(is_estimate, is_skill, signal)
     if fixed_worth is not None and not 0.0 <= fixed_worth <= 1.0:
         raise ValueError(f"fixed_worth={fixed_worth} must lie in [0, 1]")
     if not 0.0 <= prior.beta <= 1.0 or prior.groups < 0.0:
@@ -235,6 +254,7 @@ def calibrated(
         estimate=is_estimate,
         skill=is_skill,
         taken_back=is_estimate | is_skill,
+        signal=signal,
         baseline=baseline,
         fill=fill,
         skill_fill=skill_fill,
@@ -247,3 +267,11 @@ def calibrated(
     else:
         worth = np.full(is_estimate.shape, fixed_worth)
     return two_phase_rule(plan, worth, decay=decay, num_levels=num_levels)
+
+
+def _kinds_for_signal(is_estimate, is_skill, signal):
+    """The kinds of the stages as they are paid: every forecast is an estimate."""
+    is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
+    if signal == "forecast":
+        return np.ones_like(is_estimate), np.zeros_like(is_skill)
+    return is_estimate, is_skill

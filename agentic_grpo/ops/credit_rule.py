@@ -73,6 +73,7 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
 
     def apply(state, events):
         sigma, by_level = calibration.verdict_spread(state), worth_of(state)
+        events = plan.read(events)
 
         def of_group(events):
             level = jnp.clip(events.level, 0, num_levels - 1)
@@ -81,6 +82,7 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
         return jax.vmap(of_group, out_axes=_PHASE_FIRST)(events)
 
     def update(state, events, *, axis_name=None):
+        events = plan.read(events)
         values = events.verdict
         if plan.use_ranks:
             values = jax.vmap(centred_ranks)(values, events.verdict_mask)

@@ -36,6 +36,7 @@ from agentic_grpo.ops.reductions import masked
 from agentic_grpo.records import StageCredit, StageEvents
 
 DIVISORS = ("own", "stage", "running", "none")
+SIGNALS = ("reward", "forecast")
 
 
 class Clip(NamedTuple):
@@ -71,6 +72,8 @@ class Plan:
       clip: of the immediate phase, and of a verdict that nothing was spent before.
       correction_clip: of every other verdict.
       verdict_weight: multiplies the outcome advantage.
+      signal: "reward": stages are paid at once by their stage reward; "forecast": by
+        the critic's forecast of the verdict from their end.
     """
 
     estimate: np.ndarray
@@ -85,14 +88,24 @@ class Plan:
     clip: Clip = CLIP
     correction_clip: Clip = CORRECTION_CLIP
     verdict_weight: float = 1.0
+    signal: str = "reward"
 
     def __post_init__(self):
         check_choice("divisor", self.divisor, DIVISORS)
         check_choice("baseline", self.baseline, BASELINES)
         check_choice("fill", self.fill, FILLS)
         check_choice("skill_fill", self.skill_fill, FILLS)
+        check_choice("signal", self.signal, SIGNALS)
         check_clip("clip", self.clip)
         check_clip("correction_clip", self.correction_clip)
+
+    def read(self, events: StageEvents) -> StageEvents:
+        """Events whose stage rewards are the signal that stages are paid by."""
+        if self.signal == "reward":
+            return events
+        return dataclasses.replace(
+            events, reward=events.forecast, reward_mask=events.forecast_mask
+        )
 
     @property
     def rewarded(self) -> np.ndarray:

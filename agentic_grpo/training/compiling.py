@@ -59,8 +59,9 @@ def _compile_pmap(layout, program, target, num_ticks):
         axis_name="devices",
         keep_refused=True,
     )
+    names = [field.name for field in dataclasses.fields(tick.TrainState)]
     axes = tick.TrainState(
-        learner=None, table=0, lanes=0, credit=None, key=None, tick=None
+        **{name: 0 if name in tick.PER_BLOCK else None for name in names}
     )
     mapped = jax.pmap(
         run,
@@ -72,8 +73,8 @@ def _compile_pmap(layout, program, target, num_ticks):
     )
 
     def change_blocks(state, reshape):
-        table, lanes = jax.tree.map(reshape, (state.table, state.lanes))
-        return dataclasses.replace(state, table=table, lanes=lanes)
+        trees = {name: getattr(state, name) for name in tick.PER_BLOCK}
+        return dataclasses.replace(state, **jax.tree.map(reshape, trees))
 
     def split(state):
         return change_blocks(state, lambda x: x.reshape(devices, -1, *x.shape[1:]))

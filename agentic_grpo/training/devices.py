@@ -48,17 +48,15 @@ class Layout:
     def shardings(self, state: tick.TrainState) -> tick.TrainState:
         """The sharding of each leaf of a state, or of its shapes."""
 
-        def all_of(tree, sharding):
+        def of_field(name):
+            tree = getattr(state, name)
+            if name == "learner":
+                return jax.tree.map(self._of_weights, tree)
+            sharding = self.blocks if name in tick.PER_BLOCK else self.everywhere
             return jax.tree.map(lambda _: sharding, tree)
 
-        return tick.TrainState(
-            learner=jax.tree.map(self._of_weights, state.learner),
-            table=all_of(state.table, self.blocks),
-            lanes=all_of(state.lanes, self.blocks),
-            credit=all_of(state.credit, self.everywhere),
-            key=self.everywhere,
-            tick=self.everywhere,
-        )
+        names = [field.name for field in dataclasses.fields(state)]
+        return tick.TrainState(**{name: of_field(name) for name in names})
 
     def abstract(self, shapes: tick.TrainState) -> tick.TrainState:
         """Shapes with their shardings: what a checkpoint is restored into."""

@@ -5,12 +5,15 @@ the learner has said whether the step was taken. Both work on every block of the
 at once: slots are [B, U], rows and their credit [B * U, ...].
 """
 
+import dataclasses
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentic_grpo import blocks, learner, records, snapshots
+from agentic_grpo.critic.network import Prefix
 from agentic_grpo.ops import credit as credit_ops
 from agentic_grpo.ops.reductions import count
 from agentic_grpo.training import tick_metrics
@@ -23,6 +26,8 @@ class Served:
     Attributes:
       slots: int32 [B, U]; R where fewer rows are ready.
       ready: bool [B, U, S + 1]; the events served.
+      events: ``StageEvents`` of these rows, forecasts included.
+      examples: what a critic keeps of their episodes [B * U * G, ...]; None without.
       rows: ``SnapshotTable`` [B * U, ...], as they were before.
       credit: ``StageCredit`` of these rows.
       credit_state: of the rule, after learning from them.
@@ -33,6 +38,8 @@ class Served:
 
     slots: jax.Array
     ready: jax.Array
+    events: records.StageEvents
+    examples: Any
     rows: snapshots.SnapshotTable
     credit: records.StageCredit
     credit_state: Any
@@ -41,7 +48,17 @@ class Served:
     credit_metrics: dict
 
 
-def serve(program, table, credit_state, *, tick, step, axis_name=None):
+def serve(
+    program,
+    table,
+    credit_state,
+    *,
+    tick,
+    step,
+    forecaster=None,
+    in_pilot=False,
+    axis_name=None,
+):
     """Expires what is too old, picks the rows to serve and gives them credit.
 
     Args:
@@ -50,38 +67,79 @@ def serve(program, table, credit_state, *, tick, step, axis_name=None):
       credit_state: of ``program.credit_rule``.
       tick: int32 [].
       step: int32 []; version of the parameters.
+      forecaster: (``critic.network.Prefix`` of N episodes) -> (examples, forecasts
+        [N, S], whether they mean anything); None: there is no critic.
+      in_pilot: bool []; verdicts alone are served, and nothing is trained on.
       axis_name: of the devices that hold other blocks.
 
     Returns:
       (table, ``Served``). Nothing is booked as applied yet: see ``settle``.
     """
-    table, slots, ready, metrics = _select(program, table, tick, step)
+    layout = program.environment.spec.layout
+    event_mask = events_served(program, in_pilot)
+    table, slots, ready, metrics = _select(program, table, event_mask, tick, step)
     rows = blocks.merge(jax.vmap(snapshots.read)(table, slots))
+    examples, forecast = None, {}
+    if forecaster is not None:
+        examples, forecasts, known = forecaster(prefix_of(rows, tick))
+        forecast = {
+            "forecast": forecasts.reshape(rows.reward.shape),
+            "forecast_known": known,
+        }
     events = snapshots.stage_events(
         rows,
         blocks.merge(ready),
         tick=tick,
         learner_step=step,
         max_age=program.max_age,
+        **forecast,
     )
     credit = program.credit_rule.apply(credit_state, events)
     credit_state, credit_metrics = program.credit_rule.update(
         credit_state, events, axis_name=axis_name
     )
-    layout = program.environment.spec.layout
     return table, Served(
         slots=slots,
         ready=ready,
+        events=events,
+        examples=examples,
         rows=rows,
         credit=credit,
         credit_state=credit_state,
-        batch=_batch_of(program, rows, credit),
+        batch=_batch_of(program, rows, credit, in_pilot),
         metrics=metrics | tick_metrics.of_credit(layout, events, rows, credit, step),
         credit_metrics=credit_metrics,
     )
 
 
-def settle(program, table, served: Served, credit_state, accepted):
+def events_served(program, in_pilot=False):
+    """bool [S + 1]: the events that are served now, the verdict last."""
+    verdict = np.arange(program.credit_rule.event_mask.size)
+    verdict = verdict == program.credit_rule.event_mask.size - 1
+    return program.credit_rule.event_mask & (verdict | ~jnp.asarray(in_pilot))
+
+
+def members_settled(served: Served):
+    """bool [U, G, S]: stages of members whose verdict is served now, and came."""
+    events = served.events
+    has_verdict = events.ready[:, -1:] & events.verdict_mask
+    return events.acted & has_verdict[:, :, None]
+
+
+def prefix_of(rows, tick) -> Prefix:
+    """What a critic may see of rows [U]: an episode each, [U * G]."""
+    is_in = rows.ready_at[:, None, :-1] <= tick
+    return blocks.merge(
+        Prefix(
+            tokens=rows.tokens,
+            token_mask=rows.token_mask,
+            reward=rows.reward,
+            reward_mask=rows.reward_mask & is_in,
+        )
+    )
+
+
+def settle(program, table, served: Served, credit_state, accepted, *, in_pilot=False):
     """Notes what was spent and frees the rows whose last event this was.
 
     What a refused step would have applied was not applied: its rows stay as they were,
@@ -93,19 +151,21 @@ def settle(program, table, served: Served, credit_state, accepted):
       served: of this tick.
       credit_state: as it was before ``serve``.
       accepted: bool []; see ``learner.take_steps``.
+      in_pilot: as of ``serve``; a row whose verdict is served is free.
 
     Returns:
       (table, credit state, metrics: how many events are done with).
     """
     credit = served.credit
     noted = credit.spent, credit.paid, credit.divisor
+    event_mask = events_served(program, in_pilot)
 
     def of_block(table, slots, ready, spent, paid, divisor):
         return snapshots.settle(
             table,
             slots,
             ready,
-            program.credit_rule.event_mask,
+            event_mask,
             spent=spent,
             paid=paid,
             divisor=divisor,
@@ -130,9 +190,8 @@ def settle(program, table, served: Served, credit_state, accepted):
     return table, credit_state, metrics
 
 
-def _select(program, table, tick, step):
+def _select(program, table, event_mask, tick, step):
     """(table, slots int32 [B, U], ready bool [B, U, S + 1], metrics)."""
-    event_mask = program.credit_rule.event_mask
 
     def of_block(table):
         table, expired = snapshots.expire(
@@ -155,8 +214,10 @@ def _select(program, table, tick, step):
     return table, slots, ready, metrics
 
 
-def _batch_of(program, rows, credit):
+def _batch_of(program, rows, credit, in_pilot):
     """The learner's rows: one episode each, with the credit written on its tokens."""
+    if program.pilot_groups:
+        credit = dataclasses.replace(credit, mask=credit.mask & ~in_pilot)
     segments = program.environment.spec.layout.segment_of_column
     token_credit = credit_ops.write_on_tokens(
         credit, segments, rows.action_mask, exclude_silent=program.exclude_silent

@@ -6,6 +6,7 @@ nothing in it reads the host.
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,9 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from agentic_grpo import episodes, learner, records, rollout, snapshots
+from agentic_grpo import blocks, episodes, learner, records, rollout, snapshots
+from agentic_grpo.critic import learning as critic_learning
+from agentic_grpo.critic.learning import CriticSettings
 from agentic_grpo.lanes import Lanes, RolloutSettings, init_lanes
 from agentic_grpo.models.base import Policy
 from agentic_grpo.ops import credit as credit_ops
@@ -43,6 +46,9 @@ class Program:
         counts, of KL and of entropy.
       anchor_after_immediate: take the anchor of the correction's ratio anew after the
         immediate update (one more forward pass per tick).
+      critic: how a critic forecasts and learns; None: there is none.
+      pilot_groups: groups that the base policy plays to their verdicts before the first
+        step; they teach the credit rule and the critic, and are not trained on.
     """
 
     environment: Any
@@ -59,6 +65,8 @@ class Program:
     passes: int = 1
     exclude_silent: bool = False
     anchor_after_immediate: bool = False
+    critic: CriticSettings | None = None
+    pilot_groups: int = 0
 
 
 @records.record
@@ -70,6 +78,10 @@ class TrainState:
       table: snapshots, leading axes [B, R].
       lanes: generating lanes, leading axes [B, P].
       credit: the credit rule's running moments.
+      critic: ``critic.learning.CriticState``; None without a critic.
+      memory: ``critic.memory.Memory``, leading axis B; None without a critic.
+      pilot_settled: int32 []; groups of the pilot whose verdict is in.
+      pilot_ticks: int32 []; ticks that the pilot took; the schedule starts after them.
       key: typed key of the run; never advanced, folded with the tick.
       tick: int32 [].
     """
@@ -78,8 +90,16 @@ class TrainState:
     table: snapshots.SnapshotTable
     lanes: Lanes
     credit: Any
+    critic: Any
+    memory: Any
+    pilot_settled: jax.Array
+    pilot_ticks: jax.Array
     key: jax.Array
     tick: jax.Array
+
+
+#: The fields of a state whose leading axis is the block: what devices divide.
+PER_BLOCK = ("table", "lanes", "memory")
 
 
 def init(program: Program, params, key) -> TrainState:
@@ -94,6 +114,14 @@ def init(program: Program, params, key) -> TrainState:
     def per_block(tree):
         return jax.tree.map(lambda x: jnp.stack([x] * program.num_blocks), tree)
 
+    critic, memory = None, None
+    if program.critic is not None:
+        critic = critic_learning.init(program.critic, key)
+        memory = per_block(
+            critic_learning.init_memory(
+                program.critic, params, program.environment.spec.layout
+            )
+        )
     return TrainState(
         learner=learner.init(
             params,
@@ -103,6 +131,10 @@ def init(program: Program, params, key) -> TrainState:
         table=per_block(table),
         lanes=per_block(lanes),
         credit=program.credit_rule.init(),
+        critic=critic,
+        memory=memory,
+        pilot_settled=jnp.zeros((), jnp.int32),
+        pilot_ticks=jnp.zeros((), jnp.int32),
         key=key,
         tick=jnp.zeros((), jnp.int32),
     )
@@ -224,15 +256,18 @@ def learn(program: Program, state: TrainState, *, axis_name=None):
     Returns:
       (state, metrics, the ``learner.Batch`` that was served).
     """
+    in_pilot = state.pilot_settled < program.pilot_groups
     table, served = serving.serve(
         program,
         state.table,
         state.credit,
         tick=state.tick,
         step=state.learner.step,
+        forecaster=forecaster_of(program, state),
+        in_pilot=in_pilot,
         axis_name=axis_name,
     )
-    learning_rate = program.schedule(state.tick)
+    learning_rate = program.schedule(state.tick - state.pilot_ticks)
     new_learner, accepted, learner_metrics = learner.take_steps(
         program.passes,
         state.learner,
@@ -247,19 +282,70 @@ def learn(program: Program, state: TrainState, *, axis_name=None):
     if program.anchor_after_immediate:
         table = _move_anchor(program, table, served, new_learner.params, accepted)
     table, credit_state, booked = serving.settle(
-        program, table, served, state.credit, accepted
+        program, table, served, state.credit, accepted, in_pilot=in_pilot
     )
+    state, taught = _teach_critic(program, state, served, accepted, axis_name)
+    settled = jnp.sum(served.events.ready[:, -1], dtype=jnp.int32)
     state = dataclasses.replace(
         state,
         learner=new_learner,
         table=table,
         credit=credit_state,
+        pilot_settled=state.pilot_settled
+        + in_pilot * sum_over_devices(settled, axis_name),
+        pilot_ticks=state.pilot_ticks + in_pilot,
         tick=state.tick + 1,
     )
     metrics = sum_over_devices(served.metrics | booked, axis_name)
-    metrics |= served.credit_metrics | learner_metrics
+    metrics |= served.credit_metrics | learner_metrics | taught
     metrics["learning_rate"] = jnp.asarray(learning_rate, jnp.float32)
+    metrics["pilot_ticks"] = state.pilot_ticks
     return state, metrics, served.batch
+
+
+def forecaster_of(program: Program, state: TrainState):
+    """The ``forecaster`` of ``serving.serve``: today's critic; None without one."""
+    if program.critic is None:
+        return None
+    return functools.partial(
+        critic_learning.forecast, program.critic, state.critic, state.learner.params
+    )
+
+
+def _teach_critic(program, state, served, accepted, axis_name):
+    """The critic learns from what has settled, after it was asked about it.
+
+    Returns:
+      (state, metrics); what a refused step leaves ready is learnt from when it is
+      served again.
+    """
+    if program.critic is None:
+        return state, {}
+    events, spec = served.events, program.environment.spec
+    known = serving.members_settled(served)
+    names = [stage.name for stage in spec.layout.stages]
+    report = critic_learning.report(
+        events.forecast, events.verdict, known & events.forecast_mask, names
+    )
+    num_blocks = served.slots.shape[0]
+    first_block = 0 if axis_name is None else jax.lax.axis_index(axis_name) * num_blocks
+
+    def per_block(tree):
+        return jax.tree.map(lambda x: x.reshape(num_blocks, -1, *x.shape[1:]), tree)
+
+    taught = blocks.merge((events.verdict, known & accepted))
+    critic, memory, metrics = critic_learning.learn(
+        program.critic,
+        state.critic,
+        state.memory,
+        *per_block((served.examples, *taught)),
+        key=state.key,
+        tick=state.tick,
+        first_block=first_block,
+        axis_name=axis_name,
+    )
+    state = dataclasses.replace(state, critic=critic, memory=memory)
+    return state, sum_over_devices(report, axis_name) | metrics
 
 
 def _move_anchor(program, table, served, params, accepted):

@@ -99,6 +99,8 @@ def _credit():
         ready=jnp.ones((GROUPS, STAGES + 1), bool),
         settled=jnp.zeros(GROUPS, bool),
         fresh=jnp.ones((GROUPS, STAGES), bool),
+        forecast=jnp.zeros(shape),
+        forecast_mask=jnp.zeros(shape, bool),
         spent=jnp.zeros(shape),
         paid=jnp.zeros(shape, bool),
         divisor=jnp.ones((GROUPS, STAGES)),

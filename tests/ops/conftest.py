@@ -31,6 +31,8 @@ def make_events(seed=0, **changes):
         "ready": np.ones((U, S + 1), bool),
         "settled": np.zeros(U, bool),
         "fresh": np.ones((U, S), bool),
+        "forecast": rng.uniform(size=(U, G, S)),
+        "forecast_mask": np.ones((U, G, S), bool),
         "spent": np.zeros((U, G, S)),
         "paid": np.zeros((U, G, S), bool),
         "divisor": np.ones((U, S)),

@@ -24,6 +24,8 @@ RULES = {
     "returns": credit.returns(*KINDS),
     "turn_mix": credit.turn_mix(*KINDS),
     "state_groups": credit.state_groups(*KINDS),
+    "critic": credit.calibrated(*KINDS, signal="forecast"),
+    "value_baseline": credit.value_baseline(*KINDS),
 }
 
 
@@ -35,7 +37,8 @@ def test_members_can_be_renamed(name, make_events, serve):
     acted[:, 1, 3:] = False
     events = make_events(3, acted=acted)
     of_members = ("acted", "reward", "reward_mask", "verdict", "verdict_mask")
-    changes = {f: getattr(events, f)[:, order] for f in (*of_members, "state_id")}
+    of_members += ("forecast", "forecast_mask", "state_id")
+    changes = {name: getattr(events, name)[:, order] for name in of_members}
     first, _, _ = serve(RULES[name], events, IN_ORDER)
     second, _, _ = serve(RULES[name], dataclasses.replace(events, **changes), IN_ORDER)
     np.testing.assert_allclose(second, first[:, :, order], atol=1e-6)
@@ -53,12 +56,17 @@ def test_what_lies_behind_a_false_mask_changes_nothing(
     verdict_mask = np.ones((3, 4), bool)
     verdict_mask[:, 2] = False
     clean = make_events(
-        4, acted=acted, reward_mask=reward_mask, verdict_mask=verdict_mask
+        4,
+        acted=acted,
+        reward_mask=reward_mask,
+        verdict_mask=verdict_mask,
+        forecast_mask=acted,
     )
     dirty = dataclasses.replace(
         clean,
         reward=jnp.where(clean.reward_mask, clean.reward, poison),
         verdict=jnp.where(clean.verdict_mask, clean.verdict, poison),
+        forecast=jnp.where(clean.forecast_mask, clean.forecast, poison),
     )
     first, _, state = serve(RULES[name], clean, IN_ORDER, learn=True)
     second, credits, poisoned = serve(RULES[name], dirty, IN_ORDER, learn=True)
@@ -72,7 +80,9 @@ def test_equal_rewards_are_exactly_zero_and_reported(name, make_events, serve):
     """trl#3857, #3452: float32 noise in a group of equal rewards became credit."""
     value = np.float32(0.7)
     events = make_events(
-        reward=np.full((3, 4, 4), value), verdict=np.full((3, 4), value)
+        reward=np.full((3, 4, 4), value),
+        verdict=np.full((3, 4), value),
+        forecast=np.full((3, 4, 4), value),
     )
     total, credits, _ = serve(RULES[name], events, IN_ORDER)
     np.testing.assert_array_equal(total, 0.0)
@@ -107,6 +117,8 @@ def test_each_rule_says_which_events_it_serves():
         "returns": [VERDICT],
         "turn_mix": [*REWARDED, VERDICT],
         "state_groups": [VERDICT],
+        "critic": [*STAGES, VERDICT],  # a stage without a reward is forecast too
+        "value_baseline": [VERDICT],
     }
     alone = credit.immediate(*KINDS, divisor="own")
     assert list(np.flatnonzero(alone.event_mask)) == REWARDED
@@ -126,6 +138,8 @@ def test_each_rule_says_which_events_it_serves():
         (lambda: credit.outcome(*KINDS, decay=1.0), "decay=1.0"),
         (lambda: credit.calibrated(*KINDS, fixed_worth=1.5), "fixed_worth=1.5"),
         (lambda: credit.calibrated(*KINDS, num_levels=0), "num_levels=0"),
+        (lambda: credit.calibrated(*KINDS, signal="verdict"), "signal='verdict'"),
+        (lambda: credit.value_baseline(*KINDS, divisor="stage"), "divisor='stage'"),
         (lambda: credit.calibrated(*KINDS, prior=credit.Prior(2.0, 1.0)), "prior="),
         (lambda: credit.outcome(IS_ESTIMATE, IS_ESTIMATE), "never both"),
         (lambda: credit.outcome(IS_ESTIMATE[:2], IS_SKILL), "one entry"),
