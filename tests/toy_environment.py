@@ -45,7 +45,7 @@ class ToyEnvironment:
         self.spec = base.EnvironmentSpec(
             vocabulary_size=VOCABULARY_SIZE,
             pad_token=PAD,
-            end_token=END,
+            end_tokens=(END,),
             layout=EpisodeLayout(
                 prompt_width=2, stages=stages, visibility=fully_visible(2)
             ),

@@ -37,7 +37,7 @@ def policy():
         )
     )
     return decoder_policy(
-        model, spec.layout, end_tokens=(spec.end_token,), pad_token=spec.pad_token
+        model, spec.layout, end_tokens=spec.end_tokens, pad_token=spec.pad_token
     )
 
 

@@ -23,7 +23,8 @@ class EnvironmentSpec:
     Attributes:
       vocabulary_size: token ids are 0 .. vocabulary_size - 1.
       pad_token: fills columns outside every mask; never a real token.
-      end_token: ends what the agent writes in a stage; itself written by the agent.
+      end_tokens: each ends what the agent writes in a stage, and is itself written by
+        the agent. Without any, only the width of a stage ends it.
       layout: columns of an episode, with the stages.
       levels: names of the difficulty levels, easiest first.
       max_verdict_latency: most ticks between a member's end and its verdict.
@@ -33,7 +34,7 @@ class EnvironmentSpec:
 
     vocabulary_size: int
     pad_token: int
-    end_token: int
+    end_tokens: tuple[int, ...]
     layout: EpisodeLayout
     levels: tuple[str, ...]
     max_verdict_latency: int

@@ -146,7 +146,7 @@ def _program(config, environment) -> tick.Program:
     policy = decoder_policy(
         model,
         spec.layout,
-        end_tokens=(spec.end_token,),
+        end_tokens=spec.end_tokens,
         pad_token=spec.pad_token,
         chunk_size=chunk_size or None,
         packing=_packing(config.learner, spec.layout),

@@ -10,7 +10,6 @@ from agentic_grpo.envs import base
 from agentic_grpo.layout import EpisodeLayout, StageKind, StageSpec, fully_visible
 from agentic_grpo.records import EndReason
 
-_NO_TOKEN = -1  # as end token: no text ends early, so every run writes equally much
 _SOME_TOKEN = 1
 
 
@@ -48,7 +47,8 @@ class TrivialEnvironment:
         self.spec = base.EnvironmentSpec(
             vocabulary_size=vocabulary_size,
             pad_token=0,
-            end_token=_SOME_TOKEN if ends_early else _NO_TOKEN,
+            # without any no text ends early, so every run writes equally much
+            end_tokens=(_SOME_TOKEN,) if ends_early else (),
             layout=EpisodeLayout(
                 prompt_width=prompt_width - 1,
                 stages=stages,

@@ -90,7 +90,7 @@ def policy_of(decoder: tuple, spec, **choices):
     return decoder_policy(
         Transformer(config),
         spec.layout,
-        end_tokens=(spec.end_token,),
+        end_tokens=spec.end_tokens,
         pad_token=spec.pad_token,
     )
 

@@ -24,7 +24,7 @@ RULES = (
 
 
 def blocks(page):
-    """{file name: code} of what a page says to save; "" for code without a name."""
+    """{file name: code} of what a page says to save; "": the first without a name."""
     found = {}
     text = (ROOT / page).read_text(encoding="utf-8")
     before = 0
@@ -32,7 +32,7 @@ def blocks(page):
         names = re.findall(
             r"[Ss]ave\s+(?:it|this)\s+as\s+`(\w+\.py)`", text[before : match.start()]
         )
-        found[names[-1] if names else ""] = match.group(1)
+        found.setdefault(names[-1] if names else "", match.group(1))
         before = match.end()
     return found
 

@@ -160,7 +160,8 @@ HOLE.answer = lambda result, *a: dataclasses.replace(
 
 PLANTED = {
     "marker is the pad token": ("layout", with_layout(marker=toy.PAD)),
-    "a token beyond the vocabulary": ("layout", with_spec(end_token=99)),
+    "the pad token ends": ("layout", with_spec(end_tokens=(toy.END, toy.PAD))),
+    "a token beyond the vocabulary": ("layout", with_spec(end_tokens=(toy.END, 99))),
     "state changes its type": (
         "compiles_once",
         WithResult(lambda r, state, *a: {"state": {"digit": state["digit"] * 1.0}}),
@@ -246,12 +247,14 @@ def agent_that_writes(tokens, mask):
         ([7, 7, 7], [True, False, True], "not a prefix"),
         ([99, 1, 0], [True, True, False], "not in 0 .. 10"),
         ([7, 0, 0], [True, True, False], "is the pad token"),
-        ([1, 7, 0], [True, True, False], "goes on after the end token"),
+        ([1, 7, 0], [True, True, False], "goes on after an end token"),
+        ([8, 7, 0], [True, True, False], "goes on after an end token"),
     ],
 )
 def test_a_scripted_agent_that_misbehaves_is_caught(tokens, mask, words):
     agent = agent_that_writes(tokens, mask)
-    found = testing.violations(Sound(), splits=("train",), agent=agent)
+    environment = with_spec(end_tokens=(toy.END, 8))
+    found = testing.violations(environment, splits=("train",), agent=agent)
     assert any(v.check == "agent" and words in v.message for v in found), found
 
 

@@ -129,7 +129,7 @@ class CodeExecution:
         self.spec = base.EnvironmentSpec(
             vocabulary_size=vocabulary.VOCABULARY_SIZE,
             pad_token=vocabulary.PAD,
-            end_token=vocabulary.END,
+            end_tokens=(vocabulary.END,),
             layout=self.setting.layout,
             levels=tuple(f"level {1 + level}" for level in range(NUM_LEVELS)),
             max_verdict_latency=config.verdict_latency.maximum,

@@ -20,16 +20,16 @@ def layout(spec: base.EnvironmentSpec) -> Iterator[str]:
     names = [stage.name for stage in stages]
     if len(set(names)) < len(names):
         yield f"stage names repeat: {names}"
-    if spec.pad_token == spec.end_token:
-        yield f"pad_token and end_token are both {spec.pad_token}"
+    if spec.pad_token in spec.end_tokens:
+        yield f"pad_token {spec.pad_token} is also in end_tokens {spec.end_tokens}"
     markers = {f"marker of {stage.name}": stage.marker for stage in stages}
-    tokens = {"pad_token": spec.pad_token, "end_token": spec.end_token, **markers}
-    for name, token in tokens.items():
+    ends = [("end_tokens", token) for token in spec.end_tokens]
+    for name, token in [("pad_token", spec.pad_token), *ends, *markers.items()]:
         if not 0 <= token < spec.vocabulary_size:
             yield f"{name} is {token}; the vocabulary has {spec.vocabulary_size} tokens"
     for name, marker in markers.items():
-        if marker in (spec.pad_token, spec.end_token):
-            yield f"{name} is {marker}, which is the pad or end token"
+        if marker in (spec.pad_token, *spec.end_tokens):
+            yield f"{name} is {marker}, which is the pad token or an end token"
     for stage in stages:
         if stage.action_width < 1 or stage.observation_width < 0:
             yield f"{stage.name} has no columns to write to, or fewer than 0 to read"
@@ -201,9 +201,9 @@ def writes(spec, stage: int, tokens, mask) -> Iterator[str]:
             f"the agent's {of_stage.name} is longer than its action_width,"
             f" {of_stage.action_width}"
         )
-    after_end = np.cumsum((tokens == spec.end_token) & mask, axis=-1)
+    after_end = np.cumsum(np.isin(tokens, spec.end_tokens) & mask, axis=-1)
     if (mask[..., 1:] & (after_end[..., :-1] > 0)).any():
-        yield f"the agent goes on after the end token in {of_stage.name}"
+        yield f"the agent goes on after an end token in {of_stage.name}"
 
 
 def _tokens(spec, what, tokens, mask) -> Iterator[str]:

@@ -106,7 +106,7 @@ class ToolWorkflow:
         self.spec = base.EnvironmentSpec(
             vocabulary_size=vocabulary.VOCABULARY_SIZE,
             pad_token=vocabulary.PAD,
-            end_token=vocabulary.END,
+            end_tokens=(vocabulary.END,),
             layout=workflow.layout(config),
             levels=tuple(
                 "1 link" if links == 1 else f"{links} links"
