@@ -7,6 +7,8 @@ Axis letters: **N** rows, **V** vocabulary, **H** hidden size.
 
 import jax.numpy as jnp
 
+from agentic_grpo.ops.token_log_probs import read_out
+
 _BLOCK = 64  # entries that are summed before they are searched
 
 
@@ -23,12 +25,7 @@ def draw_tokens(hidden, unembedding, uniforms, temperature):
     Returns:
       (token int32 [N], log_prob float32 [N], entropy float32 [N]).
     """
-    dot = jnp.matmul(
-        hidden,
-        unembedding.T.astype(hidden.dtype),
-        preferred_element_type=jnp.float32,
-    )
-    logits = dot / (temperature or 1.0)
+    logits = read_out(hidden, unembedding, temperature=temperature or 1.0)
     logits = logits - jnp.max(logits, axis=1, keepdims=True)
     weights = jnp.exp(logits)
     total = jnp.sum(weights, axis=1)

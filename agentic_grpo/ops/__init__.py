@@ -50,7 +50,7 @@ from agentic_grpo.ops.stage_returns import (
     stage_increments,
     stage_returns,
 )
-from agentic_grpo.ops.token_log_probs import token_log_probs
+from agentic_grpo.ops.token_log_probs import read_out, token_log_probs
 
 __all__ = [
     "Clip",
@@ -87,6 +87,7 @@ __all__ = [
     "on_token_columns",
     "ppo_clip_loss",
     "product_ratios",
+    "read_out",
     "reinforce_loss",
     "scale_by_batch",
     "sequence_mean_token_mean",

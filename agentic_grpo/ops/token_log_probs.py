@@ -18,6 +18,8 @@ from agentic_grpo.ops.reductions import masked
 CHUNK_BUDGET = 2**22
 #: Below this a chunk's matrix product is too thin to be fast.
 MIN_CHUNK = 256
+#: The peak before any logit was seen; finite, since 0 * inf is NaN.
+LOWEST = -1e38
 
 
 def token_log_probs(
@@ -32,11 +34,12 @@ def token_log_probs(
 ):
     """log softmax(hidden @ unembeddingᵀ / temperature) of the targets, and its entropy.
 
-    With z = hidden @ unembeddingᵀ / temperature, accumulated in float32 from any float
-    inputs: log pi_t = z_t[y_t] - log Σ_v exp z_t[v] and H_t = log Σ_v exp z_t[v] -
-    Σ_v pi_t[v] z_t[v]. The same temperature belongs into sampling, the snapshot, the
-    reference and here. Gradients reach ``hidden`` and ``unembedding`` (which may be the
-    embedding itself, tied) and are exact; ``temperature`` gets none.
+    With the logits z of ``read_out``: log pi_t = z_t[y_t] - log Σ_v exp z_t[v] and
+    H_t = log Σ_v exp z_t[v] - Σ_v pi_t[v] z_t[v]. The same temperature belongs into
+    sampling, the snapshot, the reference and here. Gradients reach ``hidden`` and
+    ``unembedding`` (which may be the embedding itself, tied) and are exact;
+    ``temperature`` gets none. Logits of any size lose no more than their own float32
+    rounding, |z| 2^-23: all is measured from the largest of them.
 
     Args:
       hidden: float [..., T, H]; the state that predicts each target.
@@ -65,11 +68,11 @@ def token_log_probs(
     if mask is not None:
         hidden = jnp.where(mask[..., None], hidden, jnp.zeros((), hidden.dtype))
     hidden = hidden.reshape(-1, hidden.shape[-1])
-    scale = 1.0 / jax.lax.stop_gradient(jnp.asarray(temperature, jnp.float32))
+    temperature = jax.lax.stop_gradient(jnp.asarray(temperature, jnp.float32))
     vocabulary = unembedding.shape[0]
     if chunk_size is None:
         chunk_size = max(MIN_CHUNK, CHUNK_BUDGET // max(hidden.shape[0], 1))
-    arguments = hidden, unembedding, targets.reshape(-1), scale
+    arguments = hidden, unembedding, targets.reshape(-1), temperature
     if chunk_size >= vocabulary:
         log_probs, entropy = _of_one_chunk(with_entropy, *arguments)
     else:
@@ -80,10 +83,24 @@ def token_log_probs(
     )
 
 
-def _logits(hidden, unembedding, scale):
-    """float32 [T, C]."""
-    dot = jnp.matmul(hidden, unembedding.T, preferred_element_type=jnp.float32)
-    return dot * scale
+def read_out(hidden, unembedding, *, temperature=1.0):
+    """The logits z = hidden @ unembeddingᵀ / temperature, as they are read everywhere.
+
+    The unembedding is rounded to the type of ``hidden``, so that bfloat16 activations
+    keep fast products with float32 parameters; sums are float32. Who samples and who
+    scores must read alike: a rounding on one side only is a ratio that is not 1.
+
+    Args:
+      hidden: float [T, H].
+      unembedding: float [V, H].
+      temperature: float [], positive.
+
+    Returns:
+      float32 [T, V].
+    """
+    matrix = unembedding.T.astype(hidden.dtype)
+    dot = jnp.matmul(hidden, matrix, preferred_element_type=jnp.float32)
+    return dot / temperature
 
 
 def _picked(logits, targets, start):
@@ -96,14 +113,17 @@ def _is_target(logits, targets, start):
     return columns == (targets - start)[:, None]
 
 
-def _of_one_chunk(with_entropy, hidden, unembedding, targets, scale):
-    logits = _logits(hidden, unembedding, scale)
-    log_total = jax.nn.logsumexp(logits, axis=-1)
-    log_probs = _picked(logits, targets, 0) - log_total
+def _of_one_chunk(with_entropy, hidden, unembedding, targets, temperature):
+    logits = read_out(hidden, unembedding, temperature=temperature)
+    peak = jax.lax.stop_gradient(jnp.max(logits, axis=-1))
+    below_peak = logits - peak[:, None]
+    terms = jnp.exp(below_peak)
+    total = jnp.sum(terms, axis=-1)
+    log_total = jnp.log(total)
+    log_probs = (_picked(logits, targets, 0) - peak) - log_total
     if not with_entropy:
         return log_probs, None
-    probabilities = jnp.exp(logits - log_total[:, None])
-    return log_probs, log_total - jnp.sum(probabilities * logits, axis=-1)
+    return log_probs, log_total - jnp.sum(terms * below_peak, axis=-1) / total
 
 
 def _over_chunks(step, carry, vocabulary, chunk_size):
@@ -116,53 +136,57 @@ def _over_chunks(step, carry, vocabulary, chunk_size):
 
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
-def _of_chunks(static, hidden, unembedding, targets, scale):
-    return _forward(static, hidden, unembedding, targets, scale)[0]
+def _of_chunks(static, hidden, unembedding, targets, temperature):
+    return _forward(static, hidden, unembedding, targets, temperature)[0]
 
 
-def _forward(static, hidden, unembedding, targets, scale):
+def _forward(static, hidden, unembedding, targets, temperature):
     chunk_size, with_entropy = static
 
     def step(carry, start, size):
         peak, total, weighted, picked = carry
         rows = jax.lax.dynamic_slice_in_dim(unembedding, start, size)
-        logits = _logits(hidden, rows, scale)
+        logits = read_out(hidden, rows, temperature=temperature)
         new_peak = jnp.maximum(peak, jnp.max(logits, axis=-1))
         shrink = jnp.exp(peak - new_peak)
-        terms = jnp.exp(logits - new_peak[:, None])
+        below_peak = logits - new_peak[:, None]
+        terms = jnp.exp(below_peak)
         if with_entropy:
-            weighted = weighted * shrink + jnp.sum(terms * logits, axis=-1)
+            moved = weighted + total * (peak - new_peak)
+            weighted = moved * shrink + jnp.sum(terms * below_peak, axis=-1)
         total = total * shrink + jnp.sum(terms, axis=-1)
         return new_peak, total, weighted, picked + _picked(logits, targets, start)
 
     zeros = jnp.zeros(targets.shape, jnp.float32)
+    nothing = jnp.full_like(zeros, LOWEST), zeros, zeros, zeros
     peak, total, weighted, picked = _over_chunks(
-        step, (zeros - jnp.inf, zeros, zeros, zeros), unembedding.shape[0], chunk_size
+        step, nothing, unembedding.shape[0], chunk_size
     )
-    log_total = peak + jnp.log(total)
+    log_total = jnp.log(total)
     expected = weighted / total if with_entropy else None
     entropy = log_total - expected if with_entropy else None
-    saved = hidden, unembedding, targets, scale, log_total, expected
-    return (picked - log_total, entropy), saved
+    saved = hidden, unembedding, targets, temperature, peak, log_total, expected
+    return ((picked - peak) - log_total, entropy), saved
 
 
 def _backward(static, saved, cotangents):
     chunk_size, with_entropy = static
-    hidden, unembedding, targets, scale, log_total, expected = saved
+    hidden, unembedding, targets, temperature, peak, log_total, expected = saved
     of_log_prob, of_entropy = cotangents
 
     def step(carry, start, size):
         d_hidden, d_unembedding = carry
         rows = jax.lax.dynamic_slice_in_dim(unembedding, start, size)
-        logits = _logits(hidden, rows, scale)
+        below_peak = read_out(hidden, rows, temperature=temperature) - peak[:, None]
         # d log pi / dz = onehot - pi,  dH / dz = -pi (z - E z)
         slope = of_log_prob[:, None]
         if with_entropy:
-            slope = slope + of_entropy[:, None] * (logits - expected[:, None])
-        d_logits = masked(of_log_prob[:, None], _is_target(logits, targets, start))
-        d_logits -= jnp.exp(logits - log_total[:, None]) * slope
-        d_logits = (d_logits * scale).astype(hidden.dtype)
-        d_hidden += jnp.matmul(d_logits, rows, preferred_element_type=jnp.float32)
+            slope = slope + of_entropy[:, None] * (below_peak - expected[:, None])
+        d_logits = masked(of_log_prob[:, None], _is_target(below_peak, targets, start))
+        d_logits -= jnp.exp(below_peak - log_total[:, None]) * slope
+        d_logits = (d_logits / temperature).astype(hidden.dtype)
+        read = rows.astype(hidden.dtype)
+        d_hidden += jnp.matmul(d_logits, read, preferred_element_type=jnp.float32)
         d_rows = jnp.matmul(d_logits.T, hidden, preferred_element_type=jnp.float32)
         return d_hidden, jax.lax.dynamic_update_slice_in_dim(
             d_unembedding, d_rows.astype(unembedding.dtype), start, axis=0
@@ -174,7 +198,12 @@ def _backward(static, saved, cotangents):
         unembedding.shape[0],
         chunk_size,
     )
-    return d_hidden.astype(hidden.dtype), d_unembedding, None, jnp.zeros_like(scale)
+    return (
+        d_hidden.astype(hidden.dtype),
+        d_unembedding,
+        None,
+        jnp.zeros_like(temperature),
+    )
 
 
 _of_chunks.defvjp(_forward, _backward)

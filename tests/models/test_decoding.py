@@ -184,7 +184,7 @@ def test_options_of_the_family_keep_sampler_and_scorer_together(batch):
 def test_bfloat16_activations_keep_sampler_and_scorer_close(params, batch):
     low = transformer.Transformer(dataclasses.replace(CONFIG, dtype="bfloat16"))
     actions = jitted_sample(low, params, batch)
-    assert max(gap_to_score(low, params, batch, actions)) < 0.1
+    assert max(gap_to_score(low, params, batch, actions)) < 1e-5
 
 
 def test_actions_are_a_prefix_that_ends_at_the_end_token_or_the_width(

@@ -96,6 +96,7 @@ CASES = {
     ),
     "ppo_clip_loss": (ops.ppo_clip_loss, (LOGS, OTHER, ONE)),
     "product_ratios": (ops.product_ratios, (LOGS, OTHER, MASK)),
+    "read_out": (ops.read_out, (floats(T, H), floats(V, H))),
     "reinforce_loss": (ops.reinforce_loss, (LOGS, OTHER, ONE)),
     "scale_by_batch": (ops.scale_by_batch, (LOGS, MASK)),
     "sequence_mean_token_mean": (ops.sequence_mean_token_mean, (LOGS, MASK)),

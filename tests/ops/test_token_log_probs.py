@@ -126,6 +126,33 @@ def test_extreme_logits_stay_finite_and_exact():
     np.testing.assert_allclose(entropy, 0.0, atol=1e-4)
 
 
+@pytest.mark.parametrize("chunk_size", [1, 2, None])
+def test_gradients_are_exact_at_logits_of_any_size(chunk_size):
+    """Logits of 10,000 and more, next to which a log-prob is less than their rounding.
+
+    With log-probs as differences of such numbers, gradients were off by hundreds.
+    """
+    rng = np.random.default_rng(1)
+    hidden = 1e4 * rng.normal(size=(64, 32)).astype(np.float32)
+    unembedding = rng.normal(size=(40, 32)).astype(np.float32)
+    unembedding[1] = unembedding[0]  # some are close to the top: neither 0 nor 1
+    targets = rng.integers(0, 40, size=64)
+    weights = rng.normal(size=(2, 64)).astype(np.float32)
+
+    def total(hidden, unembedding):
+        both = ops.token_log_probs(hidden, unembedding, targets, chunk_size=chunk_size)
+        return jnp.sum(weights[0] * both[0]) + jnp.sum(weights[1] * both[1])
+
+    got = jax.jit(jax.grad(total, (0, 1)))(hidden, unembedding)
+    logs = references.log_softmax(hidden.astype(float) @ unembedding.astype(float).T)
+    p = np.exp(logs)
+    mean = (p * logs).sum(1, keepdims=True)
+    slope = weights[0][:, None] * (np.eye(40)[targets] - p)
+    slope -= weights[1][:, None] * p * (logs - mean)
+    for ours, exact in zip(got, (slope @ unembedding, slope.T @ hidden), strict=True):
+        np.testing.assert_allclose(ours, exact, atol=1e-6 * np.abs(exact).max())
+
+
 def test_bfloat16_inputs_are_accumulated_in_float32():
     hidden, unembedding = (jnp.asarray(x, jnp.bfloat16) for x in (HIDDEN, UNEMBEDDING))
     for chunk_size in (4, None):
