@@ -41,9 +41,13 @@ class StageEvents:
     Attributes:
       acted: bool [G, S]; the member wrote this stage.
       reward: float [G, S]; the stage reward, meaningful where ``reward_mask``.
-      reward_mask: bool [G, S]; it exists, is in by now, and came before the deadline.
+      reward_mask: bool [G, S]; the reward is in *by now*: it exists, is finite, met its
+        deadline, and its tick has come. Nothing else is read, so what is true here too
+        early is learnt too early.
       verdict: float [G]; the terminal reward, meaningful where ``verdict_mask``.
       verdict_mask: bool [G].
+      lost: bool [G]; the environment failed the member (``EndReason.FAULT``): it did
+        not choose to stop, and counts as nothing in the stages that it missed.
       state_id: int [G, S]; equal ids mean equal states after the stage.
       level: int []; difficulty level of the problem, from 0.
       ready: bool [S + 1]; the events to serve now; the verdict is the last.
@@ -64,6 +68,7 @@ class StageEvents:
     reward_mask: jax.Array
     verdict: jax.Array
     verdict_mask: jax.Array
+    lost: jax.Array
     state_id: jax.Array
     level: jax.Array
     ready: jax.Array

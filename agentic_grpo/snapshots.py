@@ -208,6 +208,7 @@ def stage_events(
         reward_mask=rows.reward_mask & is_in[:, None, :-1],
         verdict=rows.verdict,
         verdict_mask=rows.verdict_mask & is_in[:, -1:],
+        lost=rows.end_reason == records.EndReason.FAULT,
         state_id=rows.state_id,
         level=rows.level,
         ready=ready,

@@ -126,6 +126,7 @@ def test_the_import_example_of_the_readme_runs():
         reward_mask=jnp.ones(shape, bool),
         verdict=jnp.zeros((groups, members)),
         verdict_mask=jnp.zeros((groups, members), bool),
+        lost=jnp.zeros((groups, members), bool),
         state_id=jnp.zeros(shape, jnp.int32),
         level=jnp.zeros((groups,), jnp.int32),
         ready=jnp.broadcast_to(jnp.array([True, True, False]), (groups, 3)),

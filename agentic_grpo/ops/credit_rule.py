@@ -1,5 +1,6 @@
 """What a credit rule is, and how one is built from the mathematics of one group."""
 
+import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -9,8 +10,8 @@ import numpy as np
 
 from agentic_grpo.ops import calibration
 from agentic_grpo.ops.calibration import CreditState
-from agentic_grpo.ops.group_advantages import centred_ranks
-from agentic_grpo.ops.reductions import masked
+from agentic_grpo.ops.group_advantages import centred_ranks, comparable
+from agentic_grpo.ops.reductions import count, masked, sum_over_devices
 from agentic_grpo.ops.stage_returns import on_token_columns
 from agentic_grpo.ops.two_phase import Plan, two_phase_credit
 from agentic_grpo.records import StageCredit, StageEvents, TokenCredit
@@ -39,7 +40,8 @@ class CreditRule(NamedTuple):
         U: advantage [2, U, G, S], silent [2, U, S]; spent, paid, divisor [U, ...].
       update: (state, events, *, axis_name=None) -> (state, diagnostics); learns from
         the verdicts served in this call. Call it *after* ``apply``, so that only groups
-        settled strictly before the spending tick enter.
+        settled strictly before the spending tick enter. ``rewards_left_out`` counts
+        what was served but cannot be compared; both treat it as absent.
       event_mask: bool [S + 1]; the events that the rule ever serves, verdict last.
     """
 
@@ -73,7 +75,7 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
 
     def apply(state, events):
         sigma, by_level = calibration.verdict_spread(state), worth_of(state)
-        events = plan.read(events)
+        events = only_comparable(plan.read(events))
 
         def of_group(events):
             level = jnp.clip(events.level, 0, num_levels - 1)
@@ -83,6 +85,8 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
 
     def update(state, events, *, axis_name=None):
         events = plan.read(events)
+        left_out = sum_over_devices(count_incomparable(events), axis_name)
+        events = only_comparable(events)
         values = events.verdict
         if plan.use_ranks:
             values = jax.vmap(centred_ranks)(values, events.verdict_mask)
@@ -98,7 +102,7 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
                 "beta_groups": state.groups,
                 "beta_lag": jnp.where(known, recent - before, 0.0),
             }
-        return state, diagnostics
+        return state, diagnostics | {"rewards_left_out": left_out}
 
     pays = plan.rewarded if learns_worth else plan.rewarded & (np.asarray(worth) != 0.0)
     needs_sigma = plan.divisor in ("running", "stage")
@@ -123,14 +127,15 @@ def verdict_rule(of_group, num_stages: int, *, decay) -> CreditRule:
     def apply(state, events):
         sigma = calibration.verdict_spread(state)
         return jax.vmap(lambda group: of_group(group, sigma), out_axes=_PHASE_FIRST)(
-            events
+            only_comparable(events)
         )
 
     def update(state, events, *, axis_name=None):
+        left_out = sum_over_devices(count_incomparable(events), axis_name)
         state, diagnostics, _, _ = calibration.learn(
-            state, events, decay=decay, axis_name=axis_name
+            state, only_comparable(events), decay=decay, axis_name=axis_name
         )
-        return state, diagnostics
+        return state, diagnostics | {"rewards_left_out": left_out}
 
     return CreditRule(
         init=lambda: calibration.init_state(num_stages),
@@ -138,6 +143,23 @@ def verdict_rule(of_group, num_stages: int, *, decay) -> CreditRule:
         update=update,
         event_mask=np.append(np.zeros(num_stages, bool), True),
     )
+
+
+def only_comparable(events: StageEvents) -> StageEvents:
+    """The events of U groups without the rewards and verdicts that are not finite."""
+    return dataclasses.replace(
+        events,
+        reward_mask=comparable(events.reward, events.reward_mask),
+        verdict_mask=comparable(events.verdict, events.verdict_mask),
+    )
+
+
+def count_incomparable(events: StageEvents) -> jax.Array:
+    """How many of the rewards and verdicts served now are left out: int32 []."""
+    kept = only_comparable(events)
+    rewards = events.reward_mask & ~kept.reward_mask & events.ready[:, None, :-1]
+    verdicts = events.verdict_mask & ~kept.verdict_mask & events.ready[:, -1:]
+    return count(rewards) + count(verdicts)
 
 
 def kinds_of_stages(is_estimate, is_skill) -> tuple[np.ndarray, np.ndarray]:

@@ -1,17 +1,28 @@
 """Advantages within a group: baselines, fills, divisors, ranks, silent groups.
 
 Everything is written for ONE group of G members; the caller vmaps. Members outside the
-*population* (a mask) neither count nor receive credit, whatever their values hold.
+*population* (a mask) neither count nor receive credit, whatever their values hold. So
+do members inside it whose value cannot be compared (``comparable``): one infinite
+reward would make NaN of a whole group.
 """
 
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo.ops.reductions import Mean, at_least_float32, masked, masked_mean
+from agentic_grpo.ops.reductions import (
+    Mean,
+    at_least_float32,
+    masked,
+    masked_mean,
+    square_root,
+)
 
 #: A group whose values differ by less is silent. Eight rewards of 0.3 have a float32
 #: "standard deviation" of 3e-8; dividing by it makes advantages out of rounding.
 SPREAD_FLOOR = 1e-6
+
+#: The largest value that is compared: its square, and sums of such, fit into float32.
+LARGEST_VALUE = 1e15
 
 BASELINES = ("mean", "leave_one_out")
 SCALES = ("population_std", "sample_std", "none")
@@ -24,6 +35,11 @@ def check_choice(name: str, value: str, choices) -> None:
         raise ValueError(f"{name}={value!r} must be one of {', '.join(choices)}")
 
 
+def comparable(values, population) -> jax.Array:
+    """Who can be compared, bool [...]: in the population, |value| <= 1e15, not NaN."""
+    return population & (jnp.abs(values) <= LARGEST_VALUE)
+
+
 def is_silent(values, population) -> jax.Array:
     """Does nothing tell the members apart? max - min < 1e-6, or fewer than two.
 
@@ -34,6 +50,7 @@ def is_silent(values, population) -> jax.Array:
     Returns:
       bool [].
     """
+    population = comparable(values, population)
     values = at_least_float32(values)
     highest = jnp.max(values, where=population, initial=-jnp.inf)
     lowest = jnp.min(values, where=population, initial=jnp.inf)
@@ -56,6 +73,7 @@ def group_baseline(values, population, *, baseline="mean") -> jax.Array:
       float [G]; 0 where nobody is left to compare with.
     """
     check_choice("baseline", baseline, BASELINES)
+    population = comparable(values, population)
     values = masked(values, population)
     total = jnp.sum(values)
     count = jnp.sum(population, dtype=values.dtype)
@@ -66,13 +84,11 @@ def group_baseline(values, population, *, baseline="mean") -> jax.Array:
 
 def group_deviation(values, population, *, ddof=0) -> jax.Array:
     """Standard deviation [] of the values [G] in the population; 0 for n <= ddof."""
+    population = comparable(values, population)
     values = masked(values, population)
     centred = masked(values - masked_mean(values, population).over(), population)
     squares = masked_mean(centred**2, population)
-    variance = Mean(squares.total, squares.count - ddof).over()
-    # sqrt has an infinite slope at 0, and a silent group would turn it into NaN.
-    positive = variance > 0.0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, variance, 1.0)), 0.0)
+    return square_root(Mean(squares.total, squares.count - ddof).over())
 
 
 def centred_ranks(values, population) -> jax.Array:
@@ -89,6 +105,7 @@ def centred_ranks(values, population) -> jax.Array:
     Returns:
       float [G]; 0 outside the population.
     """
+    population = comparable(values, population)
     values = masked(values, population)
     difference = values[:, None] - values[None, :]
     told_apart = jnp.abs(difference) >= SPREAD_FLOOR
@@ -109,7 +126,9 @@ def group_advantages(
 
     Args:
       rewards: float [G].
-      mask: bool [G]; members with a reward. No reward is not a reward of 0.
+      mask: bool [G]; members with a reward. No reward is not a reward of 0. A member
+        that is rejected as a whole before its group is compared (for example by
+        ``sequence_rejection``) is left out here too.
       baseline: "mean" or "leave_one_out".
       scale: "population_std", "sample_std" or "none".
       use_ranks: compare centred ranks instead of values.
@@ -118,6 +137,7 @@ def group_advantages(
       (advantages float [G], silent bool []). A silent group is exactly 0.0.
     """
     check_choice("scale", scale, SCALES)
+    mask = comparable(rewards, mask)
     values = centred_ranks(rewards, mask) if use_ranks else rewards
     silent = is_silent(values, mask)
     centred = centre(values, mask, baseline=baseline)
@@ -129,6 +149,7 @@ def group_advantages(
 
 def centre(values, population, *, baseline="mean") -> jax.Array:
     """r_i - b_i, float [G]; 0 outside the population. Knows nothing of silence."""
+    population = comparable(values, population)
     reference = group_baseline(values, population, baseline=baseline)
     return masked(at_least_float32(values) - reference, population)
 
@@ -175,15 +196,16 @@ def scale_by_batch(centred, mask, *, recentre=False, axis_name=None) -> jax.Arra
     Returns:
       float [..., G]; exactly 0.0 everywhere if the batch tells nobody apart.
     """
+    mask = comparable(centred, mask)
     centred = masked(centred, mask)
     around_mean = masked(centred - masked_mean(centred, mask).over(axis_name), mask)
-    deviation = jnp.sqrt(masked_mean(around_mean**2, mask).over(axis_name))
+    deviation = square_root(masked_mean(around_mean**2, mask).over(axis_name))
     silent = deviation < SPREAD_FLOOR
     chosen = around_mean if recentre else centred
     return jnp.where(silent, 0.0, chosen / jnp.where(silent, 1.0, deviation))
 
 
-def fill_stopped(rewards, reward_mask, acted, *, fill, rewarded):
+def fill_stopped(rewards, reward_mask, acted, *, fill, rewarded, lost=None):
     """Values for the members that had already stopped, so that stopping is comparable.
 
     The policy decides when to stop. A baseline over those who *reached* a stage then
@@ -197,7 +219,8 @@ def fill_stopped(rewards, reward_mask, acted, *, fill, rewarded):
 
     With ``zero`` on levels the policy learns never to stop; with ``carry_forward`` on
     additive rewards stopping looks as good as going on. A stopped member whose last
-    rewarded stage has no reward (it failed, or came too late) is never filled in.
+    rewarded stage has no reward (it came too late, or is not in yet) is never filled
+    in, nor is one that was lost: it did not choose to stop.
 
     Args:
       rewards: float [G, S].
@@ -206,22 +229,24 @@ def fill_stopped(rewards, reward_mask, acted, *, fill, rewarded):
       fill: "reached", "carry_forward" or "zero".
       rewarded: bool [S], static; the stages whose rewards are of this kind. Others are
         left as they are and never carried.
+      lost: bool [G]; members that the environment failed; None: nobody.
 
     Returns:
       (values float [G, S], population bool [G, S]).
     """
     check_choice("fill", fill, FILLS)
-    present = acted & reward_mask
+    present = comparable(rewards, acted & reward_mask)
     values = masked(rewards, present)
     if fill == "reached":
         return values, present
     last_value = jnp.zeros_like(values[:, 0])
     last_known = jnp.zeros_like(acted[:, 0])
+    by_choice = jnp.ones_like(last_known) if lost is None else ~lost
     columns, populations = [], []
     for stage in range(acted.shape[1]):
         column, population = values[:, stage], present[:, stage]
         if rewarded[stage]:
-            stopped = ~jnp.any(acted[:, stage:], axis=1) & last_known
+            stopped = ~jnp.any(acted[:, stage:], axis=1) & last_known & by_choice
             if fill == "carry_forward":
                 column = jnp.where(stopped, last_value, column)
             population = population | stopped

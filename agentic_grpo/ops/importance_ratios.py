@@ -167,7 +167,9 @@ def sequence_rejection(
     """Which tokens stay if whole sequences are rejected by their geometric mean ratio.
 
     A sequence (an episode, or each stage with ``segment_of_column``) stays where low <=
-    exp(mean log-ratio) <= high. Use it as a mask for credit and weights.
+    exp(mean log-ratio) <= high. Use it as a mask for credit and weights, and, where it
+    is known before the advantages are, for the members of a group that are compared
+    (``any(kept, axis=-1)``): who is rejected should not move the others' baseline.
 
     Returns:
       bool [..., T], inside ``mask``.

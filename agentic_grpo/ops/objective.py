@@ -46,6 +46,12 @@ def make_objective(
     ratio of the loss is the importance ratio already, so a treatment on top would
     weight twice and is refused; with the other two the weight is pi_anchor / mu.
 
+    A treatment drops tokens of the loss, it does not judge rewards: a member whose
+    weight is 0 still counts in the baseline of its group. Its reward was measured, and
+    the credit was noted before anybody knew today's ratio; a baseline over those who
+    are left would change from step to step and could not be taken back. What is dropped
+    is reported (``dropped_credit``).
+
     Args:
       objective: one of ``ops.policy_losses``.
       anchor: one of ``ANCHORS``.

@@ -144,7 +144,7 @@ def _clipped_surrogate(ratios, credit):
 
 
 def _weighted_log_probs(log_probs, weights, credit):
-    scores = masked(credit.advantage, credit.mask) * weights
+    scores = masked(credit.advantage * weights, credit.mask)
     return -_detached(scores) * masked(log_probs, credit.mask)
 
 

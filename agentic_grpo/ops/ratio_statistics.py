@@ -15,8 +15,9 @@ from agentic_grpo.records import TokenCredit
 
 def weight_moments(weights, mask) -> WeightMoments:
     """``WeightMoments`` of the weights [...] where ``mask``."""
+    weights = masked(weights, mask)
     mean = masked_mean(weights, mask)
-    square = masked_mean(at_least_float32(weights) ** 2, mask)
+    square = masked_mean(weights**2, mask)
     return WeightMoments(mean.total, square.total, mean.count)
 
 
@@ -27,7 +28,7 @@ def effective_sample_share(weights, mask, *, axis_name=None) -> jax.Array:
 
 def chi_square(weights, mask, *, axis_name=None) -> jax.Array:
     """E[w²] - 1 []: the divergence of the policies if the weights have mean 1."""
-    square = masked_mean(at_least_float32(weights) ** 2, mask)
+    square = masked_mean(masked(weights, mask) ** 2, mask)
     if axis_name is not None:
         square = Mean(*jax.lax.psum(square, axis_name))
     return jnp.where(square.count > 0, square.over() - 1.0, 0.0)

@@ -86,6 +86,12 @@ def masked(values, mask) -> jax.Array:
     return jnp.where(mask, at_least_float32(values), 0.0)
 
 
+def square_root(values) -> jax.Array:
+    """√x, with slope 0 where x is 0: the infinite one times a cotangent of 0 is NaN."""
+    positive = values > 0.0
+    return jnp.where(positive, jnp.sqrt(jnp.where(positive, values, 1.0)), 0.0)
+
+
 def masked_sum(values, mask, axis=None) -> jax.Array:
     """Sum over ``axis`` (all of them by default) of the values [...] where ``mask``."""
     return jnp.sum(masked(values, mask), axis=axis)

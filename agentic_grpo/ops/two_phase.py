@@ -11,7 +11,8 @@ Correction, when the verdict is in, for every acting stage:
 so that A_s + D_s = weight A_outcome whatever happened before: spent_s is what was
 *really* spent, phase weights included, and 0 if nothing was. Only the divisor ``own``,
 as publicly reported, normalises r_N - r_s by its own deviation instead, and the sum is
-then not the outcome advantage (with r_s = r_N / 2 it is twice that).
+then not the outcome advantage (with r_s = r_N / 2 it is twice that). It needs two
+members that were paid and judged; where only one was, what was spent is taken back.
 """
 
 import dataclasses
@@ -185,7 +186,12 @@ def _filled(events, plan):
     """Stage rewards with stopped members filled in, by kind of stage; [G, S] twice."""
     by_kind = [
         fill_stopped(
-            events.reward, events.reward_mask, events.acted, fill=fill, rewarded=kind
+            events.reward,
+            events.reward_mask,
+            events.acted,
+            fill=fill,
+            rewarded=kind,
+            lost=events.lost,
         )
         for fill, kind in ((plan.fill, plan.estimate), (plan.skill_fill, plan.skill))
     ]
@@ -216,8 +222,11 @@ def _correction(events, spent, paid, divisor, sigma, plan):
         (1, 1),
         (1, 0, 0),
     )(delta, corrects)
-    silent = jnp.where(jnp.any(corrects, axis=0), delta_silent, silent)
-    return jnp.where(corrects, plan.verdict_weight * reported, due), silent
+    enough = jnp.sum(corrects, axis=0) >= 2  # alone there is nothing to normalise by
+    silent = jnp.where(enough, delta_silent, silent)
+    return jnp.where(
+        corrects & enough[None, :], plan.verdict_weight * reported, due
+    ), silent
 
 
 def _compare(values, population, sigma, plan):

@@ -94,6 +94,7 @@ def _credit():
         reward_mask=jnp.ones(shape, bool),
         verdict=jnp.asarray(rng.uniform(size=shape[:2]), jnp.float32),
         verdict_mask=jnp.ones(shape[:2], bool),
+        lost=jnp.zeros(shape[:2], bool),
         state_id=jnp.zeros(shape, jnp.int32),
         level=jnp.zeros(GROUPS, jnp.int32),
         ready=jnp.ones((GROUPS, STAGES + 1), bool),

@@ -26,6 +26,7 @@ def make_events(seed=0, **changes):
         "reward_mask": np.ones((U, G, S), bool) & (np.arange(S) != 2),
         "verdict": rng.uniform(size=(U, G)),
         "verdict_mask": np.ones((U, G), bool),
+        "lost": np.zeros((U, G), bool),
         "state_id": rng.integers(0, 2, (U, G, S)),
         "level": np.arange(U),
         "ready": np.ones((U, S + 1), bool),

@@ -173,3 +173,17 @@ def test_the_lag_of_beta_is_what_this_call_adds(make_events):
     np.testing.assert_allclose(
         diagnostics["beta_lag"][:, 0], [0.5, 0.5, 0.0, 0.5], atol=1e-5
     )
+
+
+def test_a_reward_that_is_not_in_yet_teaches_nothing(make_events):
+    """Stage 3 is slower than the verdict. Its reward is there already, but not *in*:
+    learnt from today, beta would know the future.
+    """
+    early = np.ones((3, 4, 4), bool) & (np.arange(4) != 2) & (np.arange(4) != 3)
+    events = make_events(1, reward_mask=early)
+    state, diagnostics = taught(events)
+    np.testing.assert_array_equal(state.groups[:, 0], [3, 3, 0, 0])
+    assert float(diagnostics["beta"][3, 0]) == PRIOR.beta
+    future = dataclasses.replace(events, reward=events.reward.at[..., 3].set(0.5))
+    other, _ = taught(future)
+    jax.tree.map(np.testing.assert_array_equal, other, state)

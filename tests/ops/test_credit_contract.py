@@ -27,6 +27,10 @@ RULES = {
     "critic": credit.calibrated(*KINDS, signal="forecast"),
     "value_baseline": credit.value_baseline(*KINDS),
 }
+OWN = {
+    f"{name} own": getattr(credit, name)(*KINDS, divisor="own")
+    for name in ("outcome", "immediate", "agentic", "returns", "state_groups")
+}
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -44,10 +48,10 @@ def test_members_can_be_renamed(name, make_events, serve):
     np.testing.assert_allclose(second, first[:, :, order], atol=1e-6)
 
 
-@pytest.mark.parametrize("name", RULES)
+@pytest.mark.parametrize("rule", (RULES | OWN).values(), ids=RULES | OWN)
 @pytest.mark.parametrize("poison", [np.nan, np.inf, -1e30])
 def test_what_lies_behind_a_false_mask_changes_nothing(
-    name, poison, make_events, serve
+    rule, poison, make_events, serve
 ):
     acted = np.ones((3, 4, 4), bool)
     acted[:, 1, 2:] = False
@@ -68,11 +72,39 @@ def test_what_lies_behind_a_false_mask_changes_nothing(
         verdict=jnp.where(clean.verdict_mask, clean.verdict, poison),
         forecast=jnp.where(clean.forecast_mask, clean.forecast, poison),
     )
-    first, _, state = serve(RULES[name], clean, IN_ORDER, learn=True)
-    second, credits, poisoned = serve(RULES[name], dirty, IN_ORDER, learn=True)
+    first, _, state = serve(rule, clean, IN_ORDER, learn=True)
+    second, credits, poisoned = serve(rule, dirty, IN_ORDER, learn=True)
     np.testing.assert_array_equal(first, second)
     jax.tree.map(np.testing.assert_array_equal, state, poisoned)
     assert all(np.all(np.isfinite(x)) for x in jax.tree.leaves(credits))
+
+
+@pytest.mark.parametrize("rule", (RULES | OWN).values(), ids=RULES | OWN)
+@pytest.mark.parametrize("value", [np.nan, -np.inf, 3e38])
+def test_a_reward_that_is_not_finite_is_as_absent_and_counted(
+    rule, value, make_events, serve
+):
+    """One infinite reward made [-inf, nan, -inf] of its group, and NaN of the moments;
+    a finite one whose square is not does the same.
+    """
+    reward_mask = np.broadcast_to(STAGES != 2, (3, 4, 4)).copy()
+    reward_mask[:, 0, 0] = False
+    verdict_mask = np.ones((3, 4), bool)
+    verdict_mask[:, 2] = False
+    absent = make_events(4, reward_mask=reward_mask, verdict_mask=verdict_mask)
+    present = dataclasses.replace(
+        absent,
+        reward=absent.reward.at[:, 0, 0].set(value),
+        reward_mask=absent.reward_mask.at[:, 0, 0].set(True),
+        verdict=absent.verdict.at[:, 2].set(value),
+        verdict_mask=absent.verdict_mask.at[:, 2].set(True),
+    )
+    first, _, state = serve(rule, absent, IN_ORDER, learn=True)
+    second, _, same = serve(rule, present, IN_ORDER, learn=True)
+    np.testing.assert_array_equal(first, second)
+    jax.tree.map(np.testing.assert_array_equal, same, state)
+    assert jax.jit(rule.update)(state, absent)[1]["rewards_left_out"] == 0
+    assert jax.jit(rule.update)(state, present)[1]["rewards_left_out"] == 3 + 3
 
 
 @pytest.mark.parametrize("name", RULES)

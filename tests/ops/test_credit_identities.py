@@ -199,6 +199,21 @@ def test_own_divisor_takes_back_from_a_member_without_a_verdict(make_events, ser
     np.testing.assert_allclose(total.sum(0)[:, 2][..., ESTIMATES], 0.0, atol=1e-7)
 
 
+def test_own_divisor_takes_back_where_only_one_verdict_came(make_events, serve):
+    """r_N - r_s of a single member has no deviation: the correction was 0, and what
+    was paid at once stayed. Rewards 0, 0, 0, 1 pay the last member 1.732.
+    """
+    reward = np.zeros((3, 4, 4))
+    reward[:, 3] = 1.0
+    alone = np.broadcast_to(np.arange(4) == 3, (3, 4))
+    events = make_events(reward=reward, verdict_mask=alone)
+    total, credits, _ = serve(OWN, events, IN_ORDER)
+    np.testing.assert_allclose(total[0, :, 3, 0], np.sqrt(3.0), rtol=1e-6)
+    np.testing.assert_allclose(total[1, :, 3, 0], -np.sqrt(3.0), rtol=1e-6)
+    np.testing.assert_allclose(total.sum(0)[..., ESTIMATES], 0.0, atol=1e-7)
+    np.testing.assert_array_equal(credits[-1].spent, 0.0)
+
+
 def test_half_of_a_silent_verdict_is_still_taken_back(make_events, serve):
     """Silent groups: credit exactly 0.0 and reported, but what was spent goes back."""
     verdict = np.full((3, 4), 0.3)

@@ -177,3 +177,21 @@ def test_a_failed_member_leaves_its_group(make_events, serve):
     total, credits, _ = serve(rule, events, IN_ORDER)
     np.testing.assert_allclose(total[1, 0, :, 0], [0.5, 0.0, -0.5, 0.0])
     assert not np.any(credits[-1].mask[:, :, 1])
+
+
+def test_returns_and_fills_read_nothing_that_is_not_in_yet(make_events, serve):
+    """A reward that comes after the verdict changes neither the returns of a member
+    nor what it counts as in the stages that it did not reach.
+    """
+    acted = np.ones((3, 4, 4), bool)
+    acted[:, 0, 1:] = False
+    early = np.ones((3, 4, 4), bool)
+    early[:, 0, 0] = False
+    events = make_events(8, acted=acted, reward_mask=early)
+    other = dataclasses.replace(events, reward=events.reward.at[:, 0, 0].set(9.0))
+    for rule in (credit.returns(*KINDS), credit.agentic(*KINDS)):
+        first, _, _ = serve(rule, events, IN_ORDER)
+        second, _, _ = serve(rule, other, IN_ORDER)
+        np.testing.assert_array_equal(first, second)
+    three = advantages(events.reward[0, 1:, 3], [True] * 3, divisor=SIGMA)
+    np.testing.assert_allclose(first[0, 0, 1:, 3], three, atol=1e-6)

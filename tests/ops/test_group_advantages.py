@@ -106,6 +106,56 @@ def test_the_baseline_is_over_those_who_have_a_reward():
     np.testing.assert_allclose(advantages, [0.5, 0.0, -0.5, 0.0], atol=1e-7)
 
 
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_a_reward_that_is_not_finite_leaves_its_group_alone(value, options):
+    """[-inf, nan, -inf] for [1, inf, 0]; a square that overflows is no better."""
+    rewards = np.array([1.0, value, 0.0, 0.5, 0.5, 0.5], np.float32)
+    compute = COMPUTE[str(options)]
+    got, silent = compute(rewards, np.ones(6, bool))
+    expected, _ = compute(rewards, np.arange(6) != 1)
+    np.testing.assert_array_equal(got, expected)
+    assert not silent and got[0] > 0.0 and got[1] == 0.0
+
+
+def test_a_batch_with_an_infinite_reward_is_scaled_by_the_others():
+    centred = jnp.array([[0.5, -0.5], [jnp.inf, 0.5], [-0.5, 0.0]])
+    scaled = ops.scale_by_batch(centred, np.ones((3, 2), bool))
+    rest = np.array([0.5, -0.5, 0.5, -0.5, 0.0])
+    expected = np.array([0.5, -0.5, 0.0, 0.5, -0.5, 0.0]) / rest.std()
+    np.testing.assert_allclose(scaled.reshape(-1), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.7, np.nan])
+@pytest.mark.parametrize("present", [False, True])
+def test_a_silent_batch_has_no_gradient_and_no_nan(value, present):
+    """The slope of the root at a variance of 0 is infinite; times 0 it is NaN."""
+    values, mask = jnp.full((2, 3), value), jnp.full((2, 3), present)
+    slope = jax.grad(lambda x: jnp.sum(ops.scale_by_batch(x, mask)))(values)
+    np.testing.assert_array_equal(slope, 0.0)
+    slope = jax.grad(lambda x: jnp.sum(ops.group_advantages(x, mask[0])[0]))(values[0])
+    np.testing.assert_array_equal(slope, 0.0)
+
+
+def test_who_is_rejected_as_a_whole_moves_no_baseline():
+    """NeMo-RL#3467, verl#6452: rewards [1, 1, 0, 0], all tokens of the second rejected:
+    2/3, -1/3, -1/3, where [0.5, -0.5, -0.5] lets it vote.
+    """
+    logs = np.log(np.array([[1.0, 1.0], [9.0, 9.0], [1.0, 1.1], [1.0, 1.0]]))
+    everything = np.ones((4, 2), bool)
+    kept = ops.sequence_rejection(
+        logs, np.zeros_like(logs), everything, low=0.5, high=2.0
+    )
+    rewards = np.array([1.0, 1.0, 0.0, 0.0], np.float32)
+    present = jnp.any(kept, axis=-1)
+    for scale, expected in (
+        ("none", [2 / 3, 0.0, -1 / 3, -1 / 3]),
+        ("sample_std", [1.1547, 0.0, -0.57735, -0.57735]),
+    ):
+        got, _ = ops.group_advantages(rewards, present, scale=scale)
+        np.testing.assert_allclose(got, expected, atol=1e-5)
+
+
 def test_groups_by_id_in_any_order_equal_groups_as_an_axis():
     """Search-R1#88: rows of a group that lie apart are still one group."""
     rng = np.random.default_rng(0)

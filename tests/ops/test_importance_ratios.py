@@ -160,6 +160,17 @@ def test_effective_samples_and_chi_square():
     assert float(ops.chi_square(weights, none)) == 0.0
 
 
+@pytest.mark.parametrize("statistic", [ops.effective_sample_share, ops.chi_square])
+@pytest.mark.parametrize("value", [0.0, 1.0, np.nan, np.inf])
+def test_statistics_of_nothing_have_no_gradient_and_no_nan(statistic, value):
+    """w² behind a mask: its slope is 2 w, and NaN times a cotangent of 0 is NaN."""
+    weights = jnp.array([1.0, 2.0, value])
+    for mask in (np.zeros(3, bool), np.array([True, True, False])):
+        slope = jax.grad(lambda w, m=mask: statistic(w, m))(weights)
+        assert np.all(np.isfinite(slope)) and slope[2] == 0.0
+        assert np.any(slope) == mask.any()
+
+
 def test_dropped_credit_is_told_by_sign():
     """Truncation is not symmetric: it may drop praise and keep blame."""
     advantage = np.array([3.0, 1.0, -2.0, -2.0, 9.0], np.float32)

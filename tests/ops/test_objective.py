@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from agentic_grpo.ops.group_advantages import group_advantages
 from agentic_grpo.ops.objective import kl_as_reward, make_objective
 from agentic_grpo.ops.policy_losses import ppo_clip_loss
 from agentic_grpo.records import TokenCredit
@@ -119,3 +120,32 @@ def test_weights_on_top_of_the_importance_ratio_are_refused():
         make_objective(
             ppo_clip_loss, anchor="behaviour", **{**OPTIONS, "treatment": "truncate"}
         )
+
+
+def test_a_masked_member_still_counts_in_the_baseline_of_its_group():
+    """Decided: a treatment drops tokens of the loss, it does not judge rewards.
+
+    Verdicts 1, 1, 0, 0; the ratio of member 1 is 9, so its episode is masked. Credit is
+    what it was when it was noted, 0.5 and -0.5: over the other three it would be 2/3
+    and -1/3, would change from step to step, and could not be taken back exactly.
+    """
+    verdict = np.array([1.0, 1.0, 0.0, 0.0], np.float32)
+    advantage, _ = group_advantages(verdict, np.ones(4, bool), scale="none")
+    mask = np.stack([np.zeros((4, 3), bool), np.tile([False, True, True], (4, 1))])
+    credit = TokenCredit(
+        advantage=jnp.where(mask, advantage[:, None], 0.0),
+        clip_low=jnp.full(mask.shape, 0.2),
+        clip_high=jnp.full(mask.shape, 0.2),
+        mask=jnp.asarray(mask),
+    )
+    behaviour = jnp.zeros((4, 3)).at[1, 1].set(-np.log(9.0))
+    objective = make_objective(
+        ppo_clip_loss,
+        anchor="proximal",
+        **OPTIONS | {"level": "episode", "treatment": "mask"},
+    )
+    losses, metrics = objective(jnp.zeros((4, 3)), None, behaviour, credit)
+    np.testing.assert_allclose(
+        losses[1, :, 1:], [[-0.5, -0.5], [0, 0], [0.5, 0.5], [0.5, 0.5]], atol=1e-7
+    )
+    assert float(metrics["correction/dropped_credit_positive"].over()) == 0.5

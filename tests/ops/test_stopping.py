@@ -104,3 +104,25 @@ def test_rules_fill_by_the_kind_of_the_reward(fill, paid, make_events, serve):
     total, _, _ = serve(rule, events, [[0], [3]])
     np.testing.assert_allclose(total[0, :, 2:, 3], paid / 2, atol=1e-6)
     np.testing.assert_array_equal(total[0, :, :2, 3], 0.0)  # they wrote nothing there
+
+
+@pytest.mark.parametrize("fill", ["carry_forward", "zero"])
+def test_a_member_that_the_environment_failed_counts_as_nothing_afterwards(
+    fill, make_events, serve
+):
+    """Member 0 holds 1.0 and is lost in stage 2, which has no reward of its own; the
+    others have 0 and 0.5 in stage 3. Filled in, its level would make [0, -0.5, 0].
+    """
+    acted = np.ones((3, 4, 4), bool)
+    acted[:, 0, 3] = False
+    acted[:, 3] = False  # a group of three
+    reward = np.zeros((3, 4, 4))
+    reward[:, 0], reward[:, 2] = 1.0, 0.5
+    lost = np.zeros((3, 4), bool)
+    lost[:, 0] = True
+    events = make_events(acted=acted, reward=reward, lost=lost)
+    kinds = np.array([True, False, False, True]), np.zeros(4, bool)
+    rule = credit.agentic(*kinds, fill=fill, divisor="none")
+    total, _, _ = serve(rule, events, [[0], [3]])
+    np.testing.assert_allclose(total[0, :, :, 0], [[0.5, -0.5, 0.0, 0.0]] * 3)
+    np.testing.assert_allclose(total[0, :, :, 3], [[0.0, -0.25, 0.25, 0.0]] * 3)
