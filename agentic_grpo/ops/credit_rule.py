@@ -146,10 +146,11 @@ def verdict_rule(of_group, num_stages: int, *, decay) -> CreditRule:
 
 
 def only_comparable(events: StageEvents) -> StageEvents:
-    """The events of U groups without the rewards and verdicts that are not finite."""
+    """The events of U groups without what is not finite among what they tell."""
     return dataclasses.replace(
         events,
         reward_mask=comparable(events.reward, events.reward_mask),
+        forecast_mask=comparable(events.forecast, events.forecast_mask),
         verdict_mask=comparable(events.verdict, events.verdict_mask),
     )
 

@@ -29,7 +29,10 @@ RULES = {
 }
 OWN = {
     f"{name} own": getattr(credit, name)(*KINDS, divisor="own")
-    for name in ("outcome", "immediate", "agentic", "returns", "state_groups")
+    for name in (
+        *("outcome", "immediate", "agentic", "returns", "state_groups"),
+        "value_baseline",
+    )
 }
 
 
@@ -91,9 +94,18 @@ def test_a_reward_that_is_not_finite_is_as_absent_and_counted(
     reward_mask[:, 0, 0] = False
     verdict_mask = np.ones((3, 4), bool)
     verdict_mask[:, 2] = False
-    absent = make_events(4, reward_mask=reward_mask, verdict_mask=verdict_mask)
+    forecast_mask = np.ones((3, 4, 4), bool)
+    forecast_mask[:, 0, 0] = False
+    absent = make_events(
+        4,
+        reward_mask=reward_mask,
+        verdict_mask=verdict_mask,
+        forecast_mask=forecast_mask,
+    )
     present = dataclasses.replace(
         absent,
+        forecast=absent.forecast.at[:, 0, 0].set(value),
+        forecast_mask=absent.forecast_mask.at[:, 0, 0].set(True),
         reward=absent.reward.at[:, 0, 0].set(value),
         reward_mask=absent.reward_mask.at[:, 0, 0].set(True),
         verdict=absent.verdict.at[:, 2].set(value),
