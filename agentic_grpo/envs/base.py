@@ -28,6 +28,7 @@ class EnvironmentSpec:
       layout: columns of an episode, with the stages.
       levels: names of the difficulty levels, easiest first.
       max_verdict_latency: most ticks between a member's end and its verdict.
+      min_verdict_latency: fewest ticks between a member's end and its verdict.
       min_stages: fewest stages after which a member can end by itself; bounds how many
         groups can end per tick, and so how many snapshot rows are needed.
     """
@@ -38,6 +39,7 @@ class EnvironmentSpec:
     layout: EpisodeLayout
     levels: tuple[str, ...]
     max_verdict_latency: int
+    min_verdict_latency: int = 0
     min_stages: int = 1
 
 

@@ -192,12 +192,13 @@ def value_baseline(
     is_skill,
     *,
     divisor="running",
+    baseline="mean",
     clip=CLIP,
     decay=DECAY,
 ) -> CreditRule:
     """Outcome credit with a critic as a value baseline, as an actor-critic has it.
 
-    A_s = (x_s - mean x_s) / divisor with x_s = r_N - f_(s-1): what was achieved less
+    A_s = (x_s - baseline) / divisor with x_s = r_N - f_(s-1): what was achieved less
     what was forecast *before* the stage, compared within the group; f is 0 before the
     first stage. Everything waits for the verdict, nothing is spent early. Use it as a
     control: it has the critic's knowledge and less variance, but not its haste.
@@ -206,11 +207,13 @@ def value_baseline(
       is_estimate: bool [S]; gives the number of stages.
       is_skill: bool [S]; of the same length.
       divisor: "own" (deviation of x_s in the group), "running" (sigma_N) or "none".
+      baseline: "mean" or "leave_one_out"; of x_s.
       clip: of the ratio.
       decay: forgetting of sigma_N per settled group.
     """
     is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
     check_choice("divisor", divisor, DIVISORS)
+    check_choice("baseline", baseline, BASELINES)
     check_clip("clip", clip)
 
     def of_group(events, sigma):
@@ -222,9 +225,9 @@ def value_baseline(
         acted = events.acted & events.verdict_mask[:, None]
 
         def of_stage(values, population):
-            return compare(values, population, sigma, divisor=divisor, baseline="mean")[
-                :2
-            ]
+            return compare(
+                values, population, sigma, divisor=divisor, baseline=baseline
+            )[:2]
 
         advantage, silent = jax.vmap(of_stage, (1, 1), (1, 0))(
             verdict[:, None] - before, acted

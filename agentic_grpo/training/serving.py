@@ -16,6 +16,7 @@ from agentic_grpo import blocks, learner, records, snapshots
 from agentic_grpo.critic.network import Prefix
 from agentic_grpo.ops import credit as credit_ops
 from agentic_grpo.ops.reductions import count
+from agentic_grpo.records import CORRECTION, IMMEDIATE
 from agentic_grpo.training import tick_metrics
 
 
@@ -188,6 +189,31 @@ def settle(program, table, served: Served, credit_state, accepted, *, in_pilot=F
         "events/verdicts_served": count(done[..., -1]),
     }
     return table, credit_state, metrics
+
+
+def move_anchor(program, table, served: Served, params, accepted):
+    """Re-scores what was just paid at once: its correction is measured from here.
+
+    Args:
+      program: a ``tick.Program``.
+      table: leading axes [B, R].
+      served: of this tick.
+      params: of the policy after the step.
+      accepted: bool []; a step that was refused moved nothing.
+    """
+    batch, slots = served.batch, served.slots
+    log_probs, _ = program.policy.score(
+        params, batch.tokens, batch.token_mask, temperature=program.rollout.temperature
+    )
+    paid_now = batch.credit.mask[IMMEDIATE] & ~batch.credit.mask[CORRECTION]
+    anchor = jnp.where(paid_now & accepted, log_probs, batch.anchor_log_probs)
+    anchor = anchor.reshape(*slots.shape, *served.rows.anchor_log_probs.shape[1:])
+
+    def of_block(old, slots, anchor):
+        return old.at[slots].set(anchor, mode="drop")
+
+    moved = jax.vmap(of_block)(table.anchor_log_probs, slots, anchor)
+    return dataclasses.replace(table, anchor_log_probs=moved)
 
 
 def _select(program, table, event_mask, tick, step):

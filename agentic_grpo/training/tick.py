@@ -6,7 +6,6 @@ nothing in it reads the host.
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -14,15 +13,14 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from agentic_grpo import blocks, episodes, learner, records, rollout, snapshots
+from agentic_grpo import episodes, learner, records, rollout, snapshots
 from agentic_grpo.critic import learning as critic_learning
 from agentic_grpo.critic.learning import CriticSettings
 from agentic_grpo.lanes import Lanes, RolloutSettings, init_lanes
 from agentic_grpo.models.base import Policy
 from agentic_grpo.ops import credit as credit_ops
 from agentic_grpo.ops.reductions import sum_over_devices
-from agentic_grpo.records import CORRECTION, IMMEDIATE
-from agentic_grpo.training import serving
+from agentic_grpo.training import serving, teaching
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -263,7 +261,7 @@ def learn(program: Program, state: TrainState, *, axis_name=None):
         state.credit,
         tick=state.tick,
         step=state.learner.step,
-        forecaster=forecaster_of(program, state),
+        forecaster=teaching.forecaster_of(program, state),
         in_pilot=in_pilot,
         axis_name=axis_name,
     )
@@ -280,11 +278,15 @@ def learn(program: Program, state: TrainState, *, axis_name=None):
         packed=program.policy.packed,
     )
     if program.anchor_after_immediate:
-        table = _move_anchor(program, table, served, new_learner.params, accepted)
+        table = serving.move_anchor(
+            program, table, served, new_learner.params, accepted
+        )
     table, credit_state, booked = serving.settle(
         program, table, served, state.credit, accepted, in_pilot=in_pilot
     )
-    state, taught = _teach_critic(program, state, served, accepted, axis_name)
+    state, taught = teaching.teach_critic(
+        program, state, served, accepted, axis_name=axis_name
+    )
     settled = jnp.sum(served.events.ready[:, -1], dtype=jnp.int32)
     state = dataclasses.replace(
         state,
@@ -301,65 +303,3 @@ def learn(program: Program, state: TrainState, *, axis_name=None):
     metrics["learning_rate"] = jnp.asarray(learning_rate, jnp.float32)
     metrics["pilot_ticks"] = state.pilot_ticks
     return state, metrics, served.batch
-
-
-def forecaster_of(program: Program, state: TrainState):
-    """The ``forecaster`` of ``serving.serve``: today's critic; None without one."""
-    if program.critic is None:
-        return None
-    return functools.partial(
-        critic_learning.forecast, program.critic, state.critic, state.learner.params
-    )
-
-
-def _teach_critic(program, state, served, accepted, axis_name):
-    """The critic learns from what has settled, after it was asked about it.
-
-    Returns:
-      (state, metrics); what a refused step leaves ready is learnt from when it is
-      served again.
-    """
-    if program.critic is None:
-        return state, {}
-    events, spec = served.events, program.environment.spec
-    known = serving.members_settled(served)
-    names = [stage.name for stage in spec.layout.stages]
-    report = critic_learning.report(
-        events.forecast, events.verdict, known & events.forecast_mask, names
-    )
-    num_blocks = served.slots.shape[0]
-    first_block = 0 if axis_name is None else jax.lax.axis_index(axis_name) * num_blocks
-
-    def per_block(tree):
-        return jax.tree.map(lambda x: x.reshape(num_blocks, -1, *x.shape[1:]), tree)
-
-    taught = blocks.merge((events.verdict, known & accepted))
-    critic, memory, metrics = critic_learning.learn(
-        program.critic,
-        state.critic,
-        state.memory,
-        *per_block((served.examples, *taught)),
-        key=state.key,
-        tick=state.tick,
-        first_block=first_block,
-        axis_name=axis_name,
-    )
-    state = dataclasses.replace(state, critic=critic, memory=memory)
-    return state, sum_over_devices(report, axis_name) | metrics
-
-
-def _move_anchor(program, table, served, params, accepted):
-    """Re-scores what was just paid at once: its correction is measured from here."""
-    batch, slots = served.batch, served.slots
-    log_probs, _ = program.policy.score(
-        params, batch.tokens, batch.token_mask, temperature=program.rollout.temperature
-    )
-    paid_now = batch.credit.mask[IMMEDIATE] & ~batch.credit.mask[CORRECTION]
-    anchor = jnp.where(paid_now & accepted, log_probs, batch.anchor_log_probs)
-    anchor = anchor.reshape(*slots.shape, *served.rows.anchor_log_probs.shape[1:])
-
-    def of_block(old, slots, anchor):
-        return old.at[slots].set(anchor, mode="drop")
-
-    moved = jax.vmap(of_block)(table.anchor_log_probs, slots, anchor)
-    return dataclasses.replace(table, anchor_log_probs=moved)

@@ -14,16 +14,18 @@ from agentic_grpo.ops import (
 )
 from agentic_grpo.ops.importance_ratios import LEVELS, TREATMENTS
 from experiments.config.checks import choose, require
+from experiments.config.critic import SIGNALS
 
 #: name -> (constructor, the shared options that it takes beside clip, baseline, decay).
 CREDIT_RULES = {
     "outcome": (credit.outcome, ("divisor", "use_ranks")),
-    "immediate": (credit.immediate, ("divisor", "use_ranks")),
-    "agentic": (credit.agentic, ("divisor", "use_ranks", "correction_clip")),
-    "calibrated": (credit.calibrated, ("correction_clip",)),
+    "immediate": (credit.immediate, ("divisor", "use_ranks", "signal")),
+    "agentic": (credit.agentic, ("divisor", "use_ranks", "signal", "correction_clip")),
+    "calibrated": (credit.calibrated, ("signal", "correction_clip")),
     "returns": (credit.returns, ("divisor",)),
     "turn_mix": (credit.turn_mix, ("divisor", "correction_clip")),
     "state_groups": (credit.state_groups, ("divisor",)),
+    "value_baseline": (credit.value_baseline, ("divisor",)),
 }
 
 OBJECTIVES = {
@@ -56,6 +58,7 @@ def credit_rule(algorithm, spec) -> credit.CreditRule:
         ),
         "divisor": algorithm.divisor,
         "use_ranks": algorithm.use_ranks,
+        "signal": SIGNALS.get(algorithm.signal, algorithm.signal),
     }
     _refuse_unused(algorithm, shared)
     for side in ("low", "high"):

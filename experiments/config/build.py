@@ -19,7 +19,7 @@ from agentic_grpo.training import devices, sizes, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
 from agentic_grpo.training.warm_start import WarmStartSettings
-from experiments.config import algorithm, fields, optimizer, ranges
+from experiments.config import algorithm, critic, fields, optimizer, ranges
 from experiments.config.checks import choose, instantiate, require
 from experiments.config.environment import build_environment
 
@@ -134,6 +134,7 @@ def trace(experiment: Experiment) -> None:
 def _program(config, environment) -> tick.Program:
     spec = environment.spec
     per_block = _sizes(config.rollout, config.learner, spec)
+    critic.check(config, spec)
     fields = dict(config.model)
     chunk_size = fields.pop("chunk_size")
     model = Transformer(
@@ -156,7 +157,7 @@ def _program(config, environment) -> tick.Program:
         policy=policy,
         credit_rule=algorithm.credit_rule(config.algorithm, spec),
         optimizer=optimizer.optimizer(config.learner),
-        schedule=optimizer.schedule(config.learner, config.num_ticks),
+        schedule=optimizer.schedule(config.learner, config.model, config.num_ticks),
         rollout=RolloutSettings(
             num_lanes=per_block["num_lanes"],
             decode_slots=per_block["decode_slots"],
@@ -173,6 +174,13 @@ def _program(config, environment) -> tick.Program:
         passes=config.learner.passes,
         exclude_silent=config.algorithm.exclude_silent,
         anchor_after_immediate=config.algorithm.anchor == "post_immediate",
+        critic=critic.settings(
+            config,
+            spec,
+            policy,
+            rows=per_block["update_slots"] * config.rollout.group_size,
+        ),
+        pilot_groups=config.algorithm.pilot_groups,
     )
 
 

@@ -81,6 +81,8 @@ def get_config() -> ConfigDict:
         clip_high=0.8,
         correction_clip_low=0.8,  # of agentic, calibrated, turn_mix: eps_2 <= eps
         correction_clip_high=0.8,
+        signal="reward",  # of immediate, agentic, calibrated; or critic
+        pilot_groups=0,  # played by the base policy before the first step
         decay=0.98,  # of running moments, per settled group
         objective="clip",  # clip, dual_clip, cispo, gspo, reinforce
         dual_clip_ratio=3.0,  # of dual_clip
@@ -116,8 +118,20 @@ def get_config() -> ConfigDict:
         state_groups=create(state_weight=1.0, discount=1.0),
     )
 
+    c.critic = create(  # forecasts verdicts; with algorithm.signal=critic
+        kind="none",  # none, decoder (a network of its own), head (on the policy's)
+        hidden_size=64,  # this and the next three: of decoder
+        num_layers=1,
+        num_heads=4,
+        sees="all",  # all, actions, feedback
+        capacity=512,  # settled episodes that it learns from, in all blocks together
+        batch_size=128,  # of them per step
+        steps=2,  # per tick
+        learning_rate=2e-3,
+    )
+
     c.learner = create(
-        learning_rate=5e-4,
+        learning_rate=0.0,  # 0: 0.064 / (hidden_size num_layers) of the model
         schedule="constant",  # constant, linear, cosine; counted in ticks
         warmup_ticks=5,
         b1=0.9,

@@ -14,7 +14,7 @@ from agentic_grpo.critic import network
 from agentic_grpo.critic.learning import CriticSettings
 from agentic_grpo.ops import credit
 from agentic_grpo.ops.reductions import is_reduction
-from agentic_grpo.training import serving, tick
+from agentic_grpo.training import serving, teaching, tick
 
 TICKS, PILOT = 30, 6
 
@@ -168,7 +168,7 @@ def test_without_a_pilot_no_tick_is_one(learnt):
 def test_a_verdict_that_is_not_in_yet_is_not_seen_by_the_critic(learnt):
     """Changing every verdict in the table changes no forecast of this tick."""
     built, (state, _) = with_critic(), learnt
-    forecaster = tick.forecaster_of(built, state)
+    forecaster = teaching.forecaster_of(built, state)
 
     @jax.jit
     def forecasts(table):

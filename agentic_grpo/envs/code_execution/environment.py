@@ -133,6 +133,7 @@ class CodeExecution:
             layout=self.setting.layout,
             levels=tuple(f"level {1 + level}" for level in range(NUM_LEVELS)),
             max_verdict_latency=config.verdict_latency.maximum,
+            min_verdict_latency=config.verdict_latency.minimum,
             min_stages=workflow.min_stages(config.stages),
         )
 

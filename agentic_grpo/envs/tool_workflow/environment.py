@@ -113,6 +113,7 @@ class ToolWorkflow:
                 for links in range(config.num_parts + 1)
             ),
             max_verdict_latency=config.verdict_latency.maximum,
+            min_verdict_latency=config.verdict_latency.minimum,
             min_stages=workflow.min_stages(config.stages),
         )
 

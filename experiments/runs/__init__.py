@@ -1,0 +1,1 @@
+"""One run: its folder, its base model, where it comes from."""
