@@ -10,6 +10,8 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 
+from agentic_grpo.errors import require
+
 
 class StageKind(enum.Enum):
     """What a stage reward claims to be (design: "Words and axes")."""
@@ -40,12 +42,10 @@ class StageSpec:
     marker: int
 
     def __post_init__(self):
-        _require(
-            self.action_width >= 1, "action_width", self.action_width, "at least 1"
-        )
+        require(self.action_width >= 1, "action_width", self.action_width, "at least 1")
         for field in ("observation_width", "max_latency", "marker"):
             value = getattr(self, field)
-            _require(value >= 0, field, value, "at least 0")
+            require(value >= 0, field, value, "at least 0")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,20 +70,18 @@ class EpisodeLayout:
 
     def __post_init__(self):
         names = [stage.name for stage in self.stages]
-        _require(
-            self.prompt_width >= 0, "prompt_width", self.prompt_width, "at least 0"
-        )
-        _require(len(names) > 0, "stages", names, "at least one stage")
-        _require(len(set(names)) == len(names), "stages", names, "of different names")
+        require(self.prompt_width >= 0, "prompt_width", self.prompt_width, "at least 0")
+        require(len(names) > 0, "stages", names, "at least one stage")
+        require(len(set(names)) == len(names), "stages", names, "of different names")
         segments = len(names) + 1
-        _require(
+        require(
             np.shape(self.visibility) == (segments, segments),
             "visibility",
             self.visibility,
             f"{segments} x {segments}: the prompt and every stage",
         )
         hidden = [q for q in range(segments) if not self.visibility[q][q]]
-        _require(
+        require(
             not hidden,
             "visibility",
             self.visibility,
@@ -174,8 +172,3 @@ def place(values, stage, layout, *, part, fill):
         here = jnp.where((stage == index)[:, None, None], values[:, :, :width], fill)
         placed = placed.at[:, :, first : first + width].set(here.astype(values.dtype))
     return placed
-
-
-def _require(condition, field, value, rule):
-    if not condition:
-        raise ValueError(f"{field}={value!r} must be {rule}")

@@ -1,7 +1,7 @@
 """Imports point down only, rooms of one floor do not know each other.
 
 scripts -> experiments -> training -> {rollout, learner} -> episodes
-        -> {envs, models, snapshots} -> ops -> {records, layout, blocks}
+        -> {envs, models, snapshots} -> ops -> {records, layout, blocks, errors}
 
 Nothing that is installed or run imports the tests. Large rooms have inner walls.
 """
@@ -15,6 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 
 #: What each room may import besides itself.
 ALLOWED = {
+    "errors": set(),
     "records": set(),
     "layout": set(),
     "blocks": set(),
@@ -30,6 +31,8 @@ ALLOWED = {
 }
 ALLOWED["lanes"] = {"records", "layout", "ops", "envs", "snapshots", "episodes"}
 ALLOWED["rollout"] = set(ALLOWED) - {"learner", "critic", "texts"}
+for names in ALLOWED.values():
+    names.add("errors")  # how input is refused
 ROOMS = set(ALLOWED)
 ALLOWED["training"] = ROOMS
 ALLOWED["the front door"] = ROOMS | {"training"}

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import jax
 import jax.numpy as jnp
 
+from agentic_grpo.errors import require
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Latency:
@@ -32,10 +34,7 @@ class Latency:
                 "0 unless maximum is greater than minimum",
             ),
         ):
-            if not holds:
-                raise ValueError(
-                    f"{field} is {getattr(self, field)!r}; it must be {rule}"
-                )
+            require(holds, field, getattr(self, field), rule)
 
 
 def draw(

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import jax.numpy as jnp
 
+from agentic_grpo.errors import require
 from agentic_grpo.ops.reductions import Mean, at_least_float32, masked, masked_mean
 
 Aggregation = Callable[..., Mean]
@@ -28,8 +29,9 @@ def constant_divisor(tokens_per_sequence: float) -> Aggregation:
     Returns:
       (losses [..., T], mask [..., T]) -> ``Mean``.
     """
-    if not tokens_per_sequence > 0:
-        raise ValueError(f"tokens_per_sequence={tokens_per_sequence} must be positive")
+    require(
+        tokens_per_sequence > 0, "tokens_per_sequence", tokens_per_sequence, "positive"
+    )
 
     def aggregate(losses, mask) -> Mean:
         losses = masked(losses, mask)

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentic_grpo.errors import require_choice
 from agentic_grpo.ops.credit_rule import (
     DECAY,
     CreditRule,
@@ -19,7 +20,6 @@ from agentic_grpo.ops.credit_rule import (
 )
 from agentic_grpo.ops.group_advantages import (
     BASELINES,
-    check_choice,
 )
 from agentic_grpo.ops.reductions import masked
 from agentic_grpo.ops.stage_returns import stage_increments, stage_returns
@@ -97,9 +97,9 @@ def returns(
       decay: forgetting of sigma_N per settled group.
     """
     is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
-    check_choice("divisor", divisor, DIVISORS)
-    check_choice("baseline", baseline, BASELINES)
-    check_choice("fill", fill, ("zero", "reached"))
+    require_choice("divisor", divisor, DIVISORS)
+    require_choice("baseline", baseline, BASELINES)
+    require_choice("fill", fill, ("zero", "reached"))
     check_clip("clip", clip)
 
     def of_group(events, sigma):
@@ -156,8 +156,8 @@ def state_groups(
       decay: forgetting of sigma_N per settled group.
     """
     is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
-    check_choice("divisor", divisor, DIVISORS)
-    check_choice("baseline", baseline, BASELINES)
+    require_choice("divisor", divisor, DIVISORS)
+    require_choice("baseline", baseline, BASELINES)
     check_clip("clip", clip)
 
     def of_group(events, sigma):
@@ -212,8 +212,8 @@ def value_baseline(
       decay: forgetting of sigma_N per settled group.
     """
     is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
-    check_choice("divisor", divisor, DIVISORS)
-    check_choice("baseline", baseline, BASELINES)
+    require_choice("divisor", divisor, DIVISORS)
+    require_choice("baseline", baseline, BASELINES)
     check_clip("clip", clip)
 
     def of_group(events, sigma):

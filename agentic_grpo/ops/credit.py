@@ -12,6 +12,7 @@ import functools
 
 import numpy as np
 
+from agentic_grpo.errors import require
 from agentic_grpo.ops import calibration
 from agentic_grpo.ops.calibration import PRIOR, Prior
 from agentic_grpo.ops.compared_credit import (
@@ -244,12 +245,11 @@ def calibrated(
       baseline, fill, skill_fill, clip, correction_clip, decay: as in ``agentic``.
     """
     is_estimate, is_skill = _kinds_for_signal(is_estimate, is_skill, signal)
-    if fixed_worth is not None and not 0.0 <= fixed_worth <= 1.0:
-        raise ValueError(f"fixed_worth={fixed_worth} must lie in [0, 1]")
-    if not 0.0 <= prior.beta <= 1.0 or prior.groups < 0.0:
-        raise ValueError(f"prior={prior} must have beta in [0, 1] and groups >= 0")
-    if num_levels < 1:
-        raise ValueError(f"num_levels={num_levels} must be at least 1")
+    if fixed_worth is not None:
+        require(0.0 <= fixed_worth <= 1.0, "fixed_worth", fixed_worth, "in [0, 1]")
+    require(0.0 <= prior.beta <= 1.0, "prior.beta", prior.beta, "in [0, 1]")
+    require(prior.groups >= 0.0, "prior.groups", prior.groups, "at least 0")
+    require(num_levels >= 1, "num_levels", num_levels, "at least 1")
     plan = Plan(
         estimate=is_estimate,
         skill=is_skill,

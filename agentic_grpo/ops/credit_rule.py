@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentic_grpo.errors import require
 from agentic_grpo.ops import calibration
 from agentic_grpo.ops.calibration import CreditState
 from agentic_grpo.ops.group_advantages import centred_ranks, comparable
@@ -167,20 +168,20 @@ def kinds_of_stages(is_estimate, is_skill) -> tuple[np.ndarray, np.ndarray]:
     """Both as bool [S]; a stage is an estimate or a skill or neither."""
     is_estimate, is_skill = np.asarray(is_estimate), np.asarray(is_skill)
     for name, kind in (("is_estimate", is_estimate), ("is_skill", is_skill)):
-        if kind.dtype != bool or kind.ndim != 1:
-            raise ValueError(f"{name}={kind!r} must be a bool array [S]")
-    if is_estimate.shape != is_skill.shape or (is_estimate & is_skill).any():
-        raise ValueError(
-            f"is_estimate={is_estimate} and is_skill={is_skill} must have one entry "
-            "per stage and never both be true"
-        )
+        is_mask = kind.dtype == bool and kind.ndim == 1
+        require(is_mask, name, kind, "a bool array [S]")
+    require(
+        is_estimate.shape == is_skill.shape and not (is_estimate & is_skill).any(),
+        "is_skill",
+        is_skill,
+        f"one entry per stage, and never true together with is_estimate={is_estimate}",
+    )
     return is_estimate, is_skill
 
 
 def check_decay(decay: float) -> None:
-    """Raises a ValueError unless 0 < decay < 1."""
-    if not 0.0 < decay < 1.0:
-        raise ValueError(f"decay={decay} must lie in (0, 1)")
+    """Raises ``Refused`` unless 0 < decay < 1."""
+    require(0.0 < decay < 1.0, "decay", decay, "in (0, 1)")
 
 
 def write_on_tokens(

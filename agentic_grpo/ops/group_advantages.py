@@ -9,6 +9,7 @@ reward would make NaN of a whole group.
 import jax
 import jax.numpy as jnp
 
+from agentic_grpo.errors import require_choice
 from agentic_grpo.ops.reductions import (
     Mean,
     at_least_float32,
@@ -27,12 +28,6 @@ LARGEST_VALUE = 1e15
 BASELINES = ("mean", "leave_one_out")
 SCALES = ("population_std", "sample_std", "none")
 FILLS = ("reached", "carry_forward", "zero")
-
-
-def check_choice(name: str, value: str, choices) -> None:
-    """Raises a ValueError unless ``value`` is one of ``choices``."""
-    if value not in choices:
-        raise ValueError(f"{name}={value!r} must be one of {', '.join(choices)}")
 
 
 def comparable(values, population) -> jax.Array:
@@ -72,7 +67,7 @@ def group_baseline(values, population, *, baseline="mean") -> jax.Array:
     Returns:
       float [G]; 0 where nobody is left to compare with.
     """
-    check_choice("baseline", baseline, BASELINES)
+    require_choice("baseline", baseline, BASELINES)
     population = comparable(values, population)
     values = masked(values, population)
     total = jnp.sum(values)
@@ -136,7 +131,7 @@ def group_advantages(
     Returns:
       (advantages float [G], silent bool []). A silent group is exactly 0.0.
     """
-    check_choice("scale", scale, SCALES)
+    require_choice("scale", scale, SCALES)
     mask = comparable(rewards, mask)
     values = centred_ranks(rewards, mask) if use_ranks else rewards
     silent = is_silent(values, mask)
@@ -234,7 +229,7 @@ def fill_stopped(rewards, reward_mask, acted, *, fill, rewarded, lost=None):
     Returns:
       (values float [G, S], population bool [G, S]).
     """
-    check_choice("fill", fill, FILLS)
+    require_choice("fill", fill, FILLS)
     present = comparable(rewards, acted & reward_mask)
     values = masked(rewards, present)
     if fill == "reached":

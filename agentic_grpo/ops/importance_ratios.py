@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentic_grpo.ops.group_advantages import check_choice
+from agentic_grpo.errors import require, require_choice
 from agentic_grpo.ops.reductions import at_least_float32, masked
 from agentic_grpo.ops.stage_returns import on_token_columns
 
@@ -138,14 +138,15 @@ def importance_weights(
     Returns:
       float [..., T]; no gradient flows through; 0 outside the mask.
     """
-    check_choice("level", level, LEVELS)
-    check_choice("treatment", treatment, TREATMENTS)
-    if not 0.0 <= low <= high:
-        raise ValueError(f"low={low}, high={high} must have 0 <= low <= high")
-    if (level == "stage") != (segment_of_column is not None):
-        raise ValueError(
-            f"level={level!r}: segment_of_column is for 'stage', and 'stage' needs it"
-        )
+    require_choice("level", level, LEVELS)
+    require_choice("treatment", treatment, TREATMENTS)
+    require(0.0 <= low <= high, "low", low, f"in [0, high], high={high}")
+    require(
+        (level == "stage") == (segment_of_column is not None),
+        "segment_of_column",
+        segment_of_column,
+        f"given with level='stage' and only there; level={level!r}",
+    )
     arguments = log_probs, behaviour_log_probs, mask
     if level == "token":
         weights = token_ratios(*arguments)
@@ -222,12 +223,13 @@ def anchored(
         ``importance_weights`` truncated at 2 per token. With the behaviour anchor it
         gets today's log-probs instead, and none means 1.
     """
-    check_choice("anchor", anchor, ANCHORS)
-    if (anchor == "post_immediate") != (post_immediate is not None):
-        raise ValueError(
-            f"anchor={anchor!r}: post_immediate is for the anchor of that name, which "
-            "needs it"
-        )
+    require_choice("anchor", anchor, ANCHORS)
+    require(
+        (anchor == "post_immediate") == (post_immediate is not None),
+        "post_immediate",
+        post_immediate,
+        f"given with the anchor of that name and only there; anchor={anchor!r}",
+    )
     log_probs = jax.lax.stop_gradient(at_least_float32(log_probs))
     behaviour_log_probs = jax.lax.stop_gradient(at_least_float32(behaviour_log_probs))
     if anchor == "behaviour":

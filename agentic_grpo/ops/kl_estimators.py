@@ -20,7 +20,7 @@ its gradient still counts (research: arXiv 2506.09477, 2512.21852).
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo.ops.group_advantages import check_choice
+from agentic_grpo.errors import require_choice
 from agentic_grpo.ops.importance_ratios import bounded_exp, log_ratios, token_ratios
 from agentic_grpo.ops.reductions import masked
 
@@ -51,7 +51,7 @@ _ESTIMATORS = {"k1": k1, "k2": k2, "k3": k3}
 
 def kl_estimates(log_probs, reference_log_probs, mask, *, estimator) -> jax.Array:
     """The named estimator's value per token [..., T], 0 outside the mask."""
-    check_choice("estimator", estimator, _ESTIMATORS)
+    require_choice("estimator", estimator, _ESTIMATORS)
     return _ESTIMATORS[estimator](log_probs, reference_log_probs, mask)
 
 

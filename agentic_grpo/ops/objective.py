@@ -9,7 +9,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from agentic_grpo.ops.group_advantages import check_choice
+from agentic_grpo.errors import require, require_choice
 from agentic_grpo.ops.importance_ratios import (
     ANCHORS,
     anchored,
@@ -66,12 +66,13 @@ def make_objective(
     Raises:
       ValueError: an option is unknown, or would weight twice.
     """
-    check_choice("anchor", anchor, ANCHORS)
-    if anchor == "behaviour" and treatment != "none":
-        raise ValueError(
-            f"importance_treatment={treatment!r} must be 'none' with "
-            "anchor='behaviour': its ratio is the importance ratio already"
-        )
+    require_choice("anchor", anchor, ANCHORS)
+    require(
+        anchor != "behaviour" or treatment == "none",
+        "importance_treatment",
+        treatment,
+        "'none' with anchor='behaviour': its ratio is the importance ratio already",
+    )
     weigh = functools.partial(
         importance_weights,
         level=level,

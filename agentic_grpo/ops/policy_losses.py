@@ -11,6 +11,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from agentic_grpo.errors import require
 from agentic_grpo.ops.importance_ratios import (
     bounded_exp,
     geometric_mean_ratios,
@@ -65,8 +66,7 @@ def dual_clip_loss(
 
     Bounds what one stale token with a huge ratio may do. ``max_ratio`` > 1.
     """
-    if not max_ratio > 1.0:
-        raise ValueError(f"max_ratio={max_ratio} must be greater than 1")
+    require(max_ratio > 1.0, "max_ratio", max_ratio, "greater than 1")
     ratios = token_ratios(log_probs, _detached(anchor_log_probs), credit.mask)
     too_far = (credit.advantage < 0.0) & (ratios > max_ratio)
     return _clipped_surrogate(jnp.where(too_far, max_ratio, ratios), credit)

@@ -12,6 +12,7 @@ import chex
 import jax
 import jax.numpy as jnp
 
+from agentic_grpo.errors import require
 from agentic_grpo.ops.reductions import masked
 
 #: Logits held at a time, in numbers, when no chunk size is given: 16 MiB in float32.
@@ -60,10 +61,10 @@ def token_log_probs(
     chex.assert_rank(unembedding, 2)
     chex.assert_equal_shape_suffix([hidden, unembedding], 1)
     chex.assert_equal(hidden.shape[:-1], targets.shape)
-    if isinstance(temperature, (int, float)) and not temperature > 0:
-        raise ValueError(f"temperature={temperature} must be positive")
-    if chunk_size is not None and chunk_size < 1:
-        raise ValueError(f"chunk_size={chunk_size} must be at least 1")
+    if isinstance(temperature, (int, float)):
+        require(temperature > 0, "temperature", temperature, "positive")
+    if chunk_size is not None:
+        require(chunk_size >= 1, "chunk_size", chunk_size, "at least 1")
     shape = targets.shape
     if mask is not None:
         hidden = jnp.where(mask[..., None], hidden, jnp.zeros((), hidden.dtype))

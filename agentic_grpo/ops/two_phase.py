@@ -22,13 +22,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentic_grpo.errors import require, require_choice
 from agentic_grpo.ops.calibration import SIGMA_FLOOR
 from agentic_grpo.ops.group_advantages import (
     BASELINES,
     FILLS,
     centre,
     centred_ranks,
-    check_choice,
     fill_stopped,
     group_deviation,
     is_silent,
@@ -51,9 +51,9 @@ CLIP, CORRECTION_CLIP = Clip(0.2, 0.2), Clip(0.1, 0.1)
 
 
 def check_clip(name: str, clip: Clip) -> None:
-    """Raises a ValueError unless 0 <= low <= 1 and 0 <= high."""
-    if not (0.0 <= clip.low <= 1.0 and clip.high >= 0.0):
-        raise ValueError(f"{name}={clip} must have 0 <= low <= 1 and 0 <= high")
+    """Raises ``Refused`` unless 0 <= low <= 1 and 0 <= high."""
+    holds = 0.0 <= clip.low <= 1.0 and clip.high >= 0.0
+    require(holds, name, clip, "a range with 0 <= low <= 1 and 0 <= high")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -92,11 +92,11 @@ class Plan:
     signal: str = "reward"
 
     def __post_init__(self):
-        check_choice("divisor", self.divisor, DIVISORS)
-        check_choice("baseline", self.baseline, BASELINES)
-        check_choice("fill", self.fill, FILLS)
-        check_choice("skill_fill", self.skill_fill, FILLS)
-        check_choice("signal", self.signal, SIGNALS)
+        require_choice("divisor", self.divisor, DIVISORS)
+        require_choice("baseline", self.baseline, BASELINES)
+        require_choice("fill", self.fill, FILLS)
+        require_choice("skill_fill", self.skill_fill, FILLS)
+        require_choice("signal", self.signal, SIGNALS)
         check_clip("clip", self.clip)
         check_clip("correction_clip", self.correction_clip)
 

@@ -1,25 +1,19 @@
-"""How a config is refused: the field, its value, the rule, and the nearest name."""
+"""How a config is refused: what stands where, under the path of its field."""
 
 import dataclasses
-import difflib
 from collections.abc import Mapping
 
 from ml_collections import ConfigDict
 
+from agentic_grpo.errors import Refused, require, require_choice
 
-def require(condition, field, value, rule) -> None:
-    """Raises a ValueError unless the condition holds."""
-    if not condition:
-        raise ValueError(f"{field}={value!r} must be {rule}")
+__all__ = ["choose", "instantiate", "require"]
 
 
 def choose(field, name, table):
-    """``table[name]``, or a ValueError that lists the names and the nearest one."""
-    if name in table:
-        return table[name]
-    nearest = difflib.get_close_matches(str(name), table, n=1)
-    hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
-    raise ValueError(f"{field}={name!r} must be one of {', '.join(table)}{hint}")
+    """``table[name]``, or a refusal that lists the names and the nearest one."""
+    require_choice(field, name, table)
+    return table[name]
 
 
 def instantiate(path, cls, fields: Mapping):
@@ -38,6 +32,8 @@ def instantiate(path, cls, fields: Mapping):
     require(not unknown, path, unknown, f"fields of {cls.__name__}")
     try:
         return cls(**values)
+    except Refused as error:
+        raise error.under(path) from error
     except ValueError as error:
         raise ValueError(f"{path}.{error}") from error
 

@@ -184,8 +184,11 @@ def test_each_rule_says_which_events_it_serves():
         (lambda: credit.calibrated(*KINDS, num_levels=0), "num_levels=0"),
         (lambda: credit.calibrated(*KINDS, signal="verdict"), "signal='verdict'"),
         (lambda: credit.value_baseline(*KINDS, divisor="stage"), "divisor='stage'"),
-        (lambda: credit.calibrated(*KINDS, prior=credit.Prior(2.0, 1.0)), "prior="),
-        (lambda: credit.outcome(IS_ESTIMATE, IS_ESTIMATE), "never both"),
+        (
+            lambda: credit.calibrated(*KINDS, prior=credit.Prior(2.0, 1.0)),
+            "prior.beta=2.0",
+        ),
+        (lambda: credit.outcome(IS_ESTIMATE, IS_ESTIMATE), "never true together"),
         (lambda: credit.outcome(IS_ESTIMATE[:2], IS_SKILL), "one entry"),
         (lambda: credit.outcome([1, 0, 0, 1], IS_SKILL), "must be a bool array"),
     ],

@@ -7,6 +7,7 @@ from agentic_grpo.envs.code_execution.problems.vocabulary import (
     STAGE_NAMES,
 )
 from agentic_grpo.envs.latency import Latency
+from agentic_grpo.errors import require, require_choice
 
 FIDELITY_MODES = ("blind", "deceptive")
 VERDICT_RULES = ("all_or_nothing", "graded")
@@ -17,18 +18,13 @@ PROGRAM_STAGES = ("code", "debug")
 _NEXT_TICK, _TWENTY_TICKS = Latency(minimum=1), Latency(minimum=20)
 
 
-def _require(holds: bool, field: str, value, rule: str):
-    if not holds:
-        raise ValueError(f"{field} is {value!r}; it must be {rule}")
-
-
 def _require_share(field: str, value: float):
-    _require(0.0 <= value <= 1.0, field, value, "in [0, 1]")
+    require(0.0 <= value <= 1.0, field, value, "in [0, 1]")
 
 
 def _require_names(field: str, names, known):
     for name in names:
-        _require(name in known, field, name, f"one of {tuple(known)}")
+        require_choice(field, name, known)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,10 +91,10 @@ class CodeExecutionConfig:
 
     def __post_init__(self):
         self._check_workflow()
-        _require(isinstance(self.families, tuple), "families", self.families, "a tuple")
-        _require(len(self.families) > 0, "families", self.families, "not empty")
+        require(isinstance(self.families, tuple), "families", self.families, "a tuple")
+        require(len(self.families) > 0, "families", self.families, "not empty")
         _require_names("families", self.families, FAMILIES)
-        _require(
+        require(
             len(set(self.families)) == len(self.families),
             "families",
             self.families,
@@ -115,7 +111,7 @@ class CodeExecutionConfig:
         ):
             value = getattr(self, name)
             holds = isinstance(value, int) and low <= value <= high
-            _require(holds, name, value, f"an integer in {low} .. {high}")
+            require(holds, name, value, f"an integer in {low} .. {high}")
         for name in (
             "hidden_rate",
             "out_of_fuel_score",
@@ -127,20 +123,20 @@ class CodeExecutionConfig:
             _require_share(f"visible_fidelity of {family}", value)
         _require_names("fidelity_mode", (self.fidelity_mode,), FIDELITY_MODES)
         _require_names("verdict", (self.verdict,), VERDICT_RULES)
-        _require(
+        require(
             self.full_speedup > 1, "full_speedup", self.full_speedup, "greater than 1"
         )
 
     def _check_workflow(self):
-        _require(isinstance(self.stages, tuple), "stages", self.stages, "a tuple")
+        require(isinstance(self.stages, tuple), "stages", self.stages, "a tuple")
         _require_names("stages", self.stages, STAGE_NAMES)
-        _require(
+        require(
             any(name in PROGRAM_STAGES for name in self.stages),
             "stages",
             self.stages,
             "a workflow in which a program is written (code or debug)",
         )
-        _require(
+        require(
             self.hidden_rate == 0 or "hypothesis" in self.stages,
             "hidden_rate",
             self.hidden_rate,
@@ -160,7 +156,7 @@ class CodeExecutionConfig:
         if isinstance(self.visible_fidelity, (int, float)):
             return dict.fromkeys(self.families, self.visible_fidelity)
         names = [name for name, _ in self.visible_fidelity]
-        _require(
+        require(
             sorted(names) == sorted(self.families),
             "visible_fidelity",
             self.visible_fidelity,

@@ -27,6 +27,7 @@ from agentic_grpo.envs.code_execution.stages import (
 )
 from agentic_grpo.envs.code_execution.state import CodeState
 from agentic_grpo.envs.code_execution.vm.instructions import Op
+from agentic_grpo.errors import require, require_choice
 
 _BRUTE_FORCE, _EFFICIENT = 0, 1
 
@@ -79,14 +80,9 @@ class ScriptedAgent:
         competence = dict(competence or {})
         shares = {"efficient_share": efficient_share, "repair_share": repair_share}
         for name, share in {**shares, **competence}.items():
-            if not 0.0 <= share <= 1.0:
-                raise ValueError(f"{name} is {share!r}; it must be in [0, 1]")
+            require(0.0 <= share <= 1.0, name, share, "in [0, 1]")
         for name in competence:
-            if name not in vocabulary.STAGE_NAMES:
-                raise ValueError(
-                    f"competence names {name!r};"
-                    f" it must be one of {vocabulary.STAGE_NAMES}"
-                )
+            require_choice("competence", name, vocabulary.STAGE_NAMES)
         self._setting = environment.setting
         self._layout = environment.spec.layout
         stages = environment.config.stages

@@ -5,6 +5,7 @@ import dataclasses
 from agentic_grpo.envs.latency import Latency
 from agentic_grpo.envs.tool_workflow.requests import KINDS
 from agentic_grpo.envs.tool_workflow.vocabulary import MAX_PARTS, STAGE_NAMES
+from agentic_grpo.errors import require, require_choice
 
 FIDELITY_MODES = ("blind", "deceptive")
 VERDICT_RULES = ("all_or_nothing", "graded")
@@ -12,14 +13,9 @@ VERDICT_RULES = ("all_or_nothing", "graded")
 _NEXT_TICK, _TWENTY_TICKS = Latency(minimum=1), Latency(minimum=20)
 
 
-def _require(holds: bool, field: str, value, rule: str):
-    if not holds:
-        raise ValueError(f"{field} is {value!r}; it must be {rule}")
-
-
 def _require_names(field: str, names, known):
     for name in names:
-        _require(name in known, field, name, f"one of {tuple(known)}")
+        require_choice(field, name, known)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,10 +58,10 @@ class ToolWorkflowConfig:
     def __post_init__(self):
         for field, known in (("stages", STAGE_NAMES), ("kinds", KINDS)):
             names = getattr(self, field)
-            _require(isinstance(names, tuple), field, names, "a tuple")
-            _require(len(names) > 0, field, names, "not empty")
+            require(isinstance(names, tuple), field, names, "a tuple")
+            require(len(names) > 0, field, names, "not empty")
             _require_names(field, names, known)
-        _require(
+        require(
             len(set(self.kinds)) == len(self.kinds),
             "kinds",
             self.kinds,
@@ -78,27 +74,27 @@ class ToolWorkflowConfig:
             ("budget_slack", 0, 3),
         ):
             value = getattr(self, name)
-            _require(low <= value <= high, name, value, f"in {low} .. {high}")
+            require(low <= value <= high, name, value, f"in {low} .. {high}")
         for name in ("moving_rate", "hidden_rate", "visible_fidelity"):
             value = getattr(self, name)
-            _require(0.0 <= value <= 1.0, name, value, "in [0, 1]")
+            require(0.0 <= value <= 1.0, name, value, "in [0, 1]")
         _require_names("fidelity_mode", (self.fidelity_mode,), FIDELITY_MODES)
         _require_names("verdict", (self.verdict,), VERDICT_RULES)
 
     def _check_workflow(self):
-        _require(
+        require(
             1 <= self.num_parts <= MAX_PARTS,
             "stages",
             self.stages,
             f"a workflow with 1 to {MAX_PARTS} call stages",
         )
-        _require(
+        require(
             self.moving_rate == 0 or "plan" in self.stages or "revise" in self.stages,
             "moving_rate",
             self.moving_rate,
             "0 in a workflow without a plan or revise stage, which choose the route",
         )
-        _require(
+        require(
             self.hidden_rate == 0 or self._can_use_what_is_hidden(),
             "hidden_rate",
             self.hidden_rate,

@@ -13,6 +13,7 @@ import numpy as np
 from agentic_grpo.envs.tool_workflow import requests, tools, vocabulary
 from agentic_grpo.envs.tool_workflow.config import ToolWorkflowConfig
 from agentic_grpo.envs.tool_workflow.state import Problem
+from agentic_grpo.errors import require_choice
 
 #: Split -> its classes of chains.
 SPLITS = {"train": tuple(range(7)), "validation": (7,), "test": (8, 9)}
@@ -40,8 +41,7 @@ def draw(uniform: jax.Array, split: str, config: ToolWorkflowConfig) -> Problem:
     Raises:
       ValueError: the split is unknown.
     """
-    if split not in SPLITS:
-        raise ValueError(f"split is {split!r}; it must be one of {tuple(SPLITS)}")
+    require_choice("split", split, SPLITS)
     return jax.vmap(lambda row: _draw_one(row, SPLITS[split], config))(uniform)
 
 

@@ -15,6 +15,7 @@ from agentic_grpo import records
 from agentic_grpo.envs.tool_workflow import requests, texts, tools, vocabulary
 from agentic_grpo.envs.tool_workflow.environment import ToolWorkflow
 from agentic_grpo.envs.tool_workflow.state import Members, Problem, WorkflowState
+from agentic_grpo.errors import require, require_choice
 
 
 @records.record
@@ -79,14 +80,9 @@ class ScriptedAgent:
             "repair_share": repair_share,
         }
         for name, share in {**shares, **competence}.items():
-            if not 0.0 <= share <= 1.0:
-                raise ValueError(f"{name} is {share!r}; it must be in [0, 1]")
+            require(0.0 <= share <= 1.0, name, share, "in [0, 1]")
         for name in competence:
-            if name not in vocabulary.STAGE_NAMES:
-                raise ValueError(
-                    f"competence names {name!r}; it must be one of"
-                    f" {vocabulary.STAGE_NAMES}"
-                )
+            require_choice("competence", name, vocabulary.STAGE_NAMES)
         self._stages = environment.config.stages
         self._layout = environment.spec.layout
         self.dials = Dials(

@@ -137,9 +137,9 @@ def test_an_incompetent_stage_writes_noise_of_the_same_length(full, write):
 @pytest.mark.parametrize(
     ("dials", "message"),
     [
-        ({"efficient_share": 1.5}, "efficient_share is 1.5"),
-        ({"repair_share": -0.1}, "repair_share is -0.1"),
-        ({"competence": {"code": 2.0}}, "code is 2.0"),
+        ({"efficient_share": 1.5}, "efficient_share=1.5"),
+        ({"repair_share": -0.1}, "repair_share=-0.1"),
+        ({"competence": {"code": 2.0}}, "code=2.0"),
         ({"competence": {"coding": 0.5}}, "'coding'"),
     ],
 )

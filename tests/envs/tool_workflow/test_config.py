@@ -13,21 +13,21 @@ from agentic_grpo.envs.tool_workflow import (
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"stages": ["call"]}, r"stages is \['call'\]; it must be a tuple"),
-        ({"stages": ("call", "code")}, "stages is 'code'; it must be one of"),
+        ({"stages": ["call"]}, r"stages=\['call'\] must be a tuple"),
+        ({"stages": ("call", "code")}, "stages='code' must be one of"),
         ({"stages": ("plan",)}, "1 to 6 call stages"),
         ({"stages": ("call",) * 7}, "1 to 6 call stages"),
-        ({"kinds": ()}, "kinds is .*not empty"),
+        ({"kinds": ()}, "kinds=.*not empty"),
         ({"kinds": ("raise", "raise")}, "free of repetitions"),
-        ({"kinds": ("multiply",)}, "kinds is 'multiply'"),
-        ({"num_checks": 0}, "num_checks is 0; it must be in 1 .. 8"),
-        ({"budget_slack": 4}, "budget_slack is 4"),
-        ({"visible_fidelity": 1.5}, r"visible_fidelity is 1.5; it must be in \[0, 1\]"),
-        ({"fidelity_mode": "kind"}, "fidelity_mode is 'kind'"),
-        ({"verdict": "mild"}, "verdict is 'mild'"),
-        ({"stages": ("call",), "hidden_rate": 0.0}, "moving_rate is 0.5"),
-        ({"stages": ("plan", "call", "check")}, "hidden_rate is 0.5"),
-        ({"latency_of_stage": (("code", Latency(minimum=1)),)}, "latency_of_stage is"),
+        ({"kinds": ("multiply",)}, "kinds='multiply'"),
+        ({"num_checks": 0}, "num_checks=0 must be in 1 .. 8"),
+        ({"budget_slack": 4}, "budget_slack=4"),
+        ({"visible_fidelity": 1.5}, r"visible_fidelity=1.5 must be in \[0, 1\]"),
+        ({"fidelity_mode": "kind"}, "fidelity_mode='kind'"),
+        ({"verdict": "mild"}, "verdict='mild'"),
+        ({"stages": ("call",), "hidden_rate": 0.0}, "moving_rate=0.5"),
+        ({"stages": ("plan", "call", "check")}, "hidden_rate=0.5"),
+        ({"latency_of_stage": (("code", Latency(minimum=1)),)}, "latency_of_stage="),
     ],
 )
 def test_bad_settings_are_refused(fields, message):
@@ -38,13 +38,13 @@ def test_bad_settings_are_refused(fields, message):
 @pytest.mark.parametrize(
     ("dials", "message"),
     [
-        ({"careful_share": 1.5}, r"careful_share is 1.5; it must be in \[0, 1\]"),
-        ({"careful_share": 1.0, "slip_share": -0.1}, "slip_share is -0.1"),
+        ({"careful_share": 1.5}, r"careful_share=1.5 must be in \[0, 1\]"),
+        ({"careful_share": 1.0, "slip_share": -0.1}, "slip_share=-0.1"),
         (
             {"careful_share": 1.0, "competence": {"code": 1.0}},
-            "competence names 'code'",
+            "competence='code'",
         ),
-        ({"careful_share": 1.0, "competence": {"plan": 2.0}}, "plan is 2.0"),
+        ({"careful_share": 1.0, "competence": {"plan": 2.0}}, "plan=2.0"),
     ],
 )
 def test_bad_dials_of_the_agent_are_refused(dials, message):
@@ -56,9 +56,9 @@ def test_bad_dials_of_the_agent_are_refused(dials, message):
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"minimum": -1}, "minimum is -1"),
-        ({"minimum": 3, "maximum": 2}, "maximum is 2; it must be at least 3"),
-        ({"minimum": 3, "tail_probability": 0.5}, "tail_probability is 0.5"),
+        ({"minimum": -1}, "minimum=-1"),
+        ({"minimum": 3, "maximum": 2}, "maximum=2 must be at least 3"),
+        ({"minimum": 3, "tail_probability": 0.5}, "tail_probability=0.5"),
     ],
 )
 def test_bad_latencies_are_refused(fields, message):

@@ -21,6 +21,7 @@ from agentic_grpo.envs.code_execution.problems.family import (
 )
 from agentic_grpo.envs.code_execution.problems.splits import SPLITS
 from agentic_grpo.envs.code_execution.vm import assembler
+from agentic_grpo.errors import require_choice
 
 NUM_DIGITS = 10
 
@@ -85,8 +86,7 @@ class ProblemTable:
         Raises:
           ValueError: there is no such split, or it is empty.
         """
-        if split not in SPLITS:
-            raise ValueError(f"split is {split!r}; it must be one of {SPLITS}")
+        require_choice("split", split, SPLITS)
         chosen = self.split == SPLITS.index(split)
         rows = [
             np.flatnonzero(chosen & (self.family == index))
@@ -105,11 +105,8 @@ def build(names: tuple[str, ...]) -> ProblemTable:
     Raises:
       ValueError: a family is unknown.
     """
-    unknown = [name for name in names if name not in FAMILIES]
-    if unknown:
-        raise ValueError(
-            f"families has {unknown[0]!r}; each must be one of {tuple(FAMILIES)}"
-        )
+    for name in names:
+        require_choice("families", name, FAMILIES)
     families = tuple(FAMILIES[name] for name in names)
     instances = [
         (index, parameters)
