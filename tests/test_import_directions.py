@@ -33,6 +33,7 @@ ALLOWED["lanes"] = {"records", "layout", "ops", "envs", "snapshots", "episodes"}
 ALLOWED["rollout"] = set(ALLOWED) - {"learner", "critic", "texts"}
 for names in ALLOWED.values():
     names.add("errors")  # how input is refused
+ALLOWED["sandbox"] = set()  # nothing of ours, not even that
 ROOMS = set(ALLOWED)
 ALLOWED["training"] = ROOMS
 ALLOWED["the front door"] = ROOMS | {"training"}
@@ -55,6 +56,23 @@ INNER_WALLS = {
         "layers": {"attention"},
         "transformer": {"attention", "layers"},
         "pretrained": {"attention", "transformer"},
+    },
+    "agentic_grpo.sandbox": {
+        "values": set(),
+        "jobs": set(),
+        "judging": {"values", "jobs"},
+        # inside: what a worker and its children are made of
+        "filters": set(),
+        "walls": {"filters"},
+        "program": {"values", "jobs"},
+        "worker": {"walls", "program"},
+        # on the host
+        "payloads": {"values", "jobs"},
+        "transcripts": {"values", "jobs"},
+        "worker_process": {"transcripts"},
+        "dispatcher": {"jobs", "worker_process"},
+        "pool": {"jobs", "filters", "payloads", "dispatcher"},
+        "attacks": {"jobs"},
     },
     "experiments": {
         "config": {"configs"},  # the default config is the list of all fields
@@ -210,6 +228,9 @@ def test_there_is_something_to_look_at():
             "agentic_grpo/envs/code_execution/vm/step.py",
             "from agentic_grpo.envs.code_execution.problems import families",
         ),
+        ("agentic_grpo/envs/base.py", "from agentic_grpo.sandbox import pool"),
+        ("agentic_grpo/sandbox/jobs.py", "from agentic_grpo import records"),
+        ("agentic_grpo/sandbox/program.py", "from agentic_grpo.sandbox import pool"),
         ("experiments/runs/workdir.py", "from experiments.sweeps import grid"),
         ("experiments/config/build.py", "import experiments.studies.suites"),
     ],
