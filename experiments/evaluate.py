@@ -16,6 +16,7 @@ from absl import app, flags, logging
 from agentic_grpo.training import compile_cache, evaluation, paths
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from experiments.config.build import state_shapes
+from experiments.config.streams import Stream, key_of
 from experiments.runs import workdir
 
 WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
@@ -55,7 +56,7 @@ def run(folder: pathlib.Path) -> dict:
         num_problems=PROBLEMS.value,
         samples_per_problem=SAMPLES.value,
         pass_at=tuple(int(k) for k in PASS_AT.value),
-        temperature=0.0 if GREEDY.value else config.rollout.temperature,
+        temperature=0.0 if GREEDY.value else experiment.test.temperature,
         batch_size=math.gcd(PROBLEMS.value, config.evaluation.batch_size),
     )
     with Checkpoints(folder / "checkpoints") as checkpoints:
@@ -69,7 +70,7 @@ def run(folder: pathlib.Path) -> dict:
             settings=settings,
         )
     )
-    metrics = compute(state.learner.params, key=jax.random.key(seed))
+    metrics = compute(state.learner.params, key=key_of(Stream.EVALUATION, seed))
     rates = {name: round(rate, 6) for name, rate in evaluation.read(metrics).items()}
     return {"tick": int(state.tick), "split": SPLIT.value, "seed": seed} | rates
 

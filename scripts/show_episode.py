@@ -35,6 +35,7 @@ from agentic_grpo.training import paths
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from experiments.config import command_line
 from experiments.config.build import build, state_shapes
+from experiments.config.streams import Stream, key_of
 from experiments.runs import workdir
 from scripts.viewing import in_flight, page, replayed, terminal
 from scripts.viewing.story import Story
@@ -111,7 +112,7 @@ def tell(options: argparse.Namespace) -> Story:
         experiment.program,
         act,
         state.credit,
-        key_of(options, config),
+        group_key(options, config),
         title=f"{options.workdir.name}, checkpoint of tick {int(state.tick)}, "
         f"{options.split} problem {options.group}, credit {config.algorithm.credit}",
         first_step=int(state.learner.step),
@@ -127,7 +128,7 @@ def of_scripted_agent(options: argparse.Namespace) -> Story:
         experiment.program,
         episodes.write_with(experiment.agent),
         experiment.program.credit_rule.init(),
-        key_of(options, config),
+        group_key(options, config),
         title=f"scripted agent of {config.env.name}, {options.split} problem "
         f"{options.group}, credit {config.algorithm.credit}",
         split=options.split,
@@ -135,10 +136,10 @@ def of_scripted_agent(options: argparse.Namespace) -> Story:
     )
 
 
-def key_of(options: argparse.Namespace, config) -> jax.Array:
-    """The key of the group: of the evaluation's seed, unless another is given."""
+def group_key(options: argparse.Namespace, config) -> jax.Array:
+    """The key of a problem of the evaluation, of the config's seed or another."""
     seed = config.evaluation.seed if options.seed is None else options.seed
-    return jax.random.fold_in(jax.random.key(seed), options.group)
+    return jax.random.fold_in(key_of(Stream.EVALUATION, seed), options.group)
 
 
 def chosen(members: str, count: int) -> list[int]:

@@ -65,7 +65,8 @@ def evaluate(policy, params, environment, key, settings: EvaluationSettings):
       settings: static.
 
     Returns:
-      dict of ``Mean``: "solve_rate", "solve_rate/LEVEL", "verdict", "pass_at_K",
+      dict of ``Mean``: "solve_rate", "solve_rate/LEVEL", "verdict", "pass_at_K" (over
+      problems of which at least K samples were judged),
       "stage_reward/STAGE", "submitted", with greedy play "greedy_solve_rate" and
       "greedy_solve_rate/LEVEL"; and "log_prob_gap" float32 []: the largest difference
       between log-probs recorded at sampling and scored afterwards, on the first
@@ -133,9 +134,11 @@ def measure(rows, spec, pass_at=()) -> dict[str, Mean]:
         means[f"stage_reward/{stage_spec.name}"] = masked_mean(
             rows.reward[:, :, stage], rows.reward_mask[:, :, stage]
         )
+    num_solved = jnp.sum(rows.solved & judged, axis=1)
+    num_judged = jnp.sum(judged, axis=1)
     for k in pass_at:
-        value = pass_at_k(jnp.sum(rows.solved, axis=1), rows.solved.shape[1], k)
-        means[f"pass_at_{k}"] = masked_mean(value, jnp.ones_like(value, bool))
+        value = pass_at_k(num_solved, num_judged, k)
+        means[f"pass_at_{k}"] = masked_mean(value, num_judged >= k)
     return means
 
 
@@ -147,16 +150,19 @@ def pass_at_k(num_solved, num_samples, k):
 
     Args:
       num_solved: int [N]; c.
-      num_samples: n.
-      k: at most n.
+      num_samples: int [N]; n, of those that were judged: where the environment failed,
+        the agent did not.
+      k: at most n; where it is more there is no such chance, and the value is 0.
 
     Returns:
       float32 [N].
     """
     draws = jnp.arange(k, dtype=jnp.float32)
     failures = (num_samples - num_solved).astype(jnp.float32)
-    factors = (failures[:, None] - draws[None, :]) / (num_samples - draws[None, :])
-    return 1.0 - jnp.prod(jnp.maximum(factors, 0.0), axis=1)
+    pool = num_samples.astype(jnp.float32)[:, None] - draws[None, :]
+    factors = (failures[:, None] - draws[None, :]) / jnp.maximum(pool, 1.0)
+    chance = 1.0 - jnp.prod(jnp.maximum(factors, 0.0), axis=1)
+    return jnp.where(num_samples >= k, chance, 0.0)
 
 
 def _gap(policy, params, rows, temperature):

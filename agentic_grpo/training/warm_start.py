@@ -42,16 +42,21 @@ class WarmStartSettings:
 
 def optimizer_of(settings: WarmStartSettings) -> optax.GradientTransformation:
     """AdamW under global-norm clipping and the schedule of the settings."""
-    schedule = optax.warmup_cosine_decay_schedule(
-        init_value=0.0,
-        peak_value=settings.learning_rate,
-        warmup_steps=max(settings.num_steps // 20, 1),
-        decay_steps=max(settings.num_steps, 2),
-        end_value=settings.learning_rate / 10,
-    )
     return optax.chain(
         optax.clip_by_global_norm(1.0),
-        optax.adamw(schedule, b2=0.98, weight_decay=0.01),
+        optax.adamw(schedule_of(settings), b2=0.98, weight_decay=0.01),
+    )
+
+
+def schedule_of(settings: WarmStartSettings) -> optax.Schedule:
+    """step -> learning rate; no step has rate 0, for it would be played for nothing."""
+    warmup_steps = max(settings.num_steps // 20, 1)
+    return optax.warmup_cosine_decay_schedule(
+        init_value=settings.learning_rate / (warmup_steps + 1),
+        peak_value=settings.learning_rate,
+        warmup_steps=warmup_steps,
+        decay_steps=max(settings.num_steps, 2),
+        end_value=settings.learning_rate / 10,
     )
 
 

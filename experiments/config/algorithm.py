@@ -51,25 +51,15 @@ KL_ESTIMATORS = ("k1", "k2", "k3")
 def credit_rule(algorithm, spec) -> credit.CreditRule:
     """The rule that ``algorithm.credit`` names, with its options."""
     constructor, shared = choose("algorithm.credit", algorithm.credit, CREDIT_RULES)
+    clip, correction_clip = _clips(algorithm)
     options = {
-        "clip": credit.Clip(algorithm.clip_low, algorithm.clip_high),
-        "correction_clip": credit.Clip(
-            algorithm.correction_clip_low, algorithm.correction_clip_high
-        ),
+        "clip": clip,
+        "correction_clip": correction_clip,
         "divisor": algorithm.divisor,
         "use_ranks": algorithm.use_ranks,
         "signal": SIGNALS.get(algorithm.signal, algorithm.signal),
     }
     _refuse_unused(algorithm, shared)
-    for side in ("low", "high"):
-        name = f"correction_clip_{side}"
-        limit = algorithm[f"clip_{side}"]
-        require(
-            algorithm[name] <= limit,
-            f"algorithm.{name}",
-            algorithm[name],
-            f"at most algorithm.clip_{side}={limit}: corrections are clipped tighter",
-        )
     own = dict(algorithm.get(algorithm.credit, {}))
     if algorithm.credit == "calibrated":
         own = _calibrated_options(own, spec)
@@ -86,6 +76,35 @@ def credit_rule(algorithm, spec) -> credit.CreditRule:
         name = str(error).partition("=")[0]
         path = f"algorithm.{algorithm.credit}" if name in own else "algorithm"
         raise ValueError(f"{path}.{error}") from error
+
+
+def _clips(algorithm) -> tuple[credit.Clip, credit.Clip]:
+    """(of credit that is paid first, of corrections): eps, and eps_2 <= eps.
+
+    All follow ``algorithm.clip``, the lower side up to 1; corrections follow the other.
+    """
+
+    def given(name, otherwise):
+        value = algorithm[name]
+        return otherwise if value is None else value
+
+    clip = credit.Clip(
+        low=given("clip_low", min(algorithm.clip, 1.0)),
+        high=given("clip_high", algorithm.clip),
+    )
+    correction = credit.Clip(
+        low=given("correction_clip_low", clip.low),
+        high=given("correction_clip_high", clip.high),
+    )
+    for side in ("low", "high"):
+        value, limit = getattr(correction, side), getattr(clip, side)
+        require(
+            value <= limit,
+            f"algorithm.correction_clip_{side}",
+            value,
+            f"at most the clip of what is paid first, {limit}",
+        )
+    return clip, correction
 
 
 def _refuse_unused(algorithm, shared):

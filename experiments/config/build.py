@@ -22,6 +22,7 @@ from agentic_grpo.training.warm_start import WarmStartSettings
 from experiments.config import algorithm, critic, fields, optimizer, ranges
 from experiments.config.checks import choose, instantiate, require
 from experiments.config.environment import build_environment
+from experiments.config.streams import Stream, key_of
 
 SCHEMA_VERSION = 2
 
@@ -37,7 +38,7 @@ class Experiment:
       loop: when things are due.
       evaluation: the learning curve, on its split.
       test: the evaluation before and after training, on the test split.
-      run_key, warm_start_key, evaluation_key: typed keys, of independent streams.
+      init_key, warm_start_key, run_key, evaluation_key: typed keys; see ``streams``.
     """
 
     program: tick.Program
@@ -46,8 +47,9 @@ class Experiment:
     loop: LoopSettings
     evaluation: EvaluationSettings
     test: EvaluationSettings
-    run_key: jax.Array
+    init_key: jax.Array
     warm_start_key: jax.Array
+    run_key: jax.Array
     evaluation_key: jax.Array
 
 
@@ -71,7 +73,6 @@ def build(config: ConfigDict) -> Experiment:
     loop = _loop(config)
     evaluation, test = _evaluations(config, environment)
     program = _program(config, environment)
-    seed_key = jax.random.key(config.seed)  # computes; whatever is wrong was said above
     return Experiment(
         program=program,
         agent=agent,
@@ -81,9 +82,11 @@ def build(config: ConfigDict) -> Experiment:
         loop=loop,
         evaluation=evaluation,
         test=test,
-        run_key=jax.random.fold_in(seed_key, 0),
-        warm_start_key=jax.random.fold_in(seed_key, 1),
-        evaluation_key=jax.random.key(config.evaluation.seed),
+        # keys compute; whatever is wrong was said above
+        init_key=key_of(Stream.INIT, config.seed),
+        warm_start_key=key_of(Stream.WARM_START, config.seed),
+        run_key=key_of(Stream.RUN, config.seed),
+        evaluation_key=key_of(Stream.EVALUATION, config.evaluation.seed),
     )
 
 
@@ -270,12 +273,14 @@ def _loop(config) -> LoopSettings:
 def _evaluations(config, environment) -> tuple[EvaluationSettings, EvaluationSettings]:
     """(of the learning curve, of the test split before and after)."""
     e = config.evaluation
+    as_trained = e.temperature is None
     for split in ("train", "test", e.split):
         _require_split(environment, split)
     shared = dict(
         samples_per_problem=e.samples_per_problem,
         pass_at=tuple(e.pass_at),
         batch_size=e.batch_size,
+        temperature=config.rollout.temperature if as_trained else e.temperature,
     )
     curve = dict(split=e.split, num_problems=e.num_problems, **shared)
     test = dict(split="test", num_problems=e.test_problems, with_greedy=True, **shared)

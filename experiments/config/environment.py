@@ -5,6 +5,7 @@ import dataclasses
 from ml_collections import config_dict
 
 from agentic_grpo.envs import code_execution, tool_workflow
+from agentic_grpo.envs.latency import Latency
 from experiments.config.checks import choose, instantiate, require
 
 
@@ -32,17 +33,13 @@ def _code_execution(env, agent):
     if of_family:
         families = sorted(fields["families"])
         require(
-            sorted(name for name, _ in of_family) == families
-            and all(share <= 1 for _, share in of_family),
+            sorted(name for name, _ in of_family) == families,
             "env.code_execution.fidelity_of_family",
             of_family,
             f"a pair (family, share) for each of {', '.join(families)}",
         )
         fields["visible_fidelity"] = of_family
-    fields["latency_of_stage"] = tuple(
-        (stage, code_execution.Latency(*latency))
-        for stage, latency in fields["latency_of_stage"]
-    )
+    fields["latency_of_stage"] = _latencies("env.code_execution", env)
     config = instantiate(
         "env.code_execution", code_execution.CodeExecutionConfig, fields
     )
@@ -69,13 +66,20 @@ def _fields(defaults):
     return fields
 
 
+def _latencies(path, env) -> tuple[tuple[str, Latency], ...]:
+    """The pairs (stage, (minimum, maximum, tail_probability)) of a config."""
+    names = [field.name for field in dataclasses.fields(Latency)]
+    found = []
+    for stage, numbers in env.latency_of_stage:
+        given = dict(zip(names, numbers, strict=False))
+        where = f"{path}.latency_of_stage of {stage!r}"
+        found.append((stage, instantiate(where, Latency, given)))
+    return tuple(found)
+
+
 def _tool_workflow(env, agent):
     fields = dict(env)
-    names = [field.name for field in dataclasses.fields(tool_workflow.Latency)]
-    fields["latency_of_stage"] = tuple(
-        (stage, tool_workflow.Latency(**dict(zip(names, numbers, strict=False))))
-        for stage, numbers in fields["latency_of_stage"]
-    )
+    fields["latency_of_stage"] = _latencies("env.tool_workflow", env)
     config = instantiate("env.tool_workflow", tool_workflow.ToolWorkflowConfig, fields)
     environment = tool_workflow.ToolWorkflow(config)
     fields = dict(agent)

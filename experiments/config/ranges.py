@@ -1,10 +1,8 @@
 """What each number in a config may be; the rules between fields are in ``build``.
 
 Environments say for themselves what their fields may be. Of every number it holds that
-it is finite, and of every int that it fits the clock of a run.
+float32 can compute with it, and of every int that it fits the clock of a run.
 """
-
-import math
 
 from ml_collections import ConfigDict
 
@@ -12,6 +10,7 @@ from experiments.config import fields
 from experiments.config.checks import require
 
 LARGEST_INT = 10**9  # two of them add up within int32
+LARGEST_FLOAT, SMALLEST_FLOAT = 1e9, 1e-12  # their products stay within float32
 
 AT_LEAST_ZERO = (
     "model.chunk_size",
@@ -19,6 +18,7 @@ AT_LEAST_ZERO = (
     "rollout.num_rows",
     "rollout.stage_deadline",
     "rollout.verdict_deadline",
+    "algorithm.clip",
     "algorithm.clip_high",
     "algorithm.correction_clip_high",
     "algorithm.importance_low",
@@ -32,7 +32,6 @@ AT_LEAST_ZERO = (
     "algorithm.returns.skill_weight",
     "algorithm.turn_mix.outcome_weight",
     "algorithm.state_groups.state_weight",
-    "learner.learning_rate",
     "learner.warmup_ticks",
     "learner.weight_decay",
     "learner.entropy_weight",
@@ -80,12 +79,13 @@ AT_LEAST_ONE = (
 AT_LEAST_TWO = ("rollout.group_size",)  # members are compared with each other
 ABOVE_ONE = ("algorithm.dual_clip_ratio",)
 ABOVE_ZERO = (
-    "warm_start.learning_rate",
-    "rollout.temperature",
     "algorithm.decay",
-    "critic.learning_rate",
     "learner.max_grad_norm",
 )
+LEARNING_RATES = ("warm_start.learning_rate", "critic.learning_rate")
+LEARNING_RATES_OR_ZERO = ("learner.learning_rate",)
+TEMPERATURES = ("rollout.temperature",)  # a logit is divided by it
+TEMPERATURES_OR_ZERO = ("evaluation.temperature",)
 SHARES = (
     "agent.code_execution.efficient_share",
     "agent.tool_workflow.careful_share",
@@ -102,7 +102,7 @@ SHARES_OR_MINUS_ONE = (
     "agent.tool_workflow.repair_share",
     "algorithm.calibrated.fixed_worth",
 )
-NAMED_NUMBERS = (
+NAMED_SHARES = (
     "agent.code_execution.competence",
     "agent.tool_workflow.competence",
     "env.code_execution.fidelity_of_family",
@@ -119,13 +119,25 @@ _RULES = (
     (AT_LEAST_TWO, "at least 2", lambda x: x >= 2),
     (ABOVE_ONE, "above 1", lambda x: x > 1),
     (ABOVE_ZERO, "above 0", lambda x: x > 0),
+    (LEARNING_RATES, "above 0, and at most 10", lambda x: 0 < x <= 10),
+    (LEARNING_RATES_OR_ZERO, "in [0, 10]", lambda x: 0 <= x <= 10),
+    (TEMPERATURES, "in [0.01, 100]", lambda x: 0.01 <= x <= 100),
+    (
+        TEMPERATURES_OR_ZERO,
+        "in [0.01, 100], 0 or none",
+        lambda x: x == 0 or 0.01 <= x <= 100,
+    ),
     (SHARES, "in [0, 1]", lambda x: 0 <= x <= 1),
     (SHARES_BELOW_ONE, "in [0, 1)", lambda x: 0 <= x < 1),
     (SHARES_OR_MINUS_ONE, "in [0, 1], or -1", lambda x: 0 <= x <= 1 or x == -1),
-    (NAMED_NUMBERS, "pairs (name, number)", lambda x: _are_pairs(x, _is_number)),
+    (
+        NAMED_SHARES,
+        "pairs (name, share in [0, 1]), each name once",
+        lambda x: _are_pairs(x, _is_share),
+    ),
     (
         NAMED_LATENCIES,
-        "pairs (name, (minimum, maximum, tail_probability))",
+        "pairs (stage, (minimum, maximum, tail_probability)), each stage once",
         lambda x: _are_pairs(x, _is_latency),
     ),
     (NATURAL_NUMBERS, "ints of at least 1", lambda x: all(map(_is_natural, x))),
@@ -137,7 +149,7 @@ def check(config: ConfigDict) -> None:
     values = dict(fields.flatten(config))
     for field, value in values.items():
         if isinstance(value, float):
-            require(math.isfinite(value), field, value, "finite")
+            require(_is_sane(value), field, value, _SANE)
         elif isinstance(value, int) and not isinstance(value, bool):
             require(abs(value) <= LARGEST_INT, field, value, f"at most {LARGEST_INT}")
     for names, rule, holds in _RULES:
@@ -146,26 +158,36 @@ def check(config: ConfigDict) -> None:
             require(value is None or holds(value), field, value, rule)
 
 
+_SANE = f"0, or of a size between {SMALLEST_FLOAT:g} and {LARGEST_FLOAT:g}"
+
+
+def _is_sane(number) -> bool:
+    return number == 0 or SMALLEST_FLOAT <= abs(number) <= LARGEST_FLOAT
+
+
 def _are_pairs(entries, is_second) -> bool:
+    """Pairs of a name, each once, and something of one kind."""
     return all(
         isinstance(entry, list | tuple)
         and len(entry) == 2
         and isinstance(entry[0], str)
         and is_second(entry[1])
         for entry in entries
-    )
+    ) and len({name for name, _ in entries}) == len(entries)
 
 
-def _is_number(value) -> bool:
-    return isinstance(value, int | float) and 0 <= value <= LARGEST_INT
+def _is_share(value) -> bool:
+    return type(value) in (int, float) and 0 <= value <= 1 and _is_sane(value)
 
 
 def _is_latency(value) -> bool:
     """The fields of a latency in order; later ones may be left out."""
+    kinds = ((int,), (int, type(None)), (int, float))
     return (
         isinstance(value, list | tuple)
-        and 1 <= len(value) <= 3
-        and all(map(_is_number, value))
+        and 1 <= len(value) <= len(kinds)
+        and all(type(x) in kind for x, kind in zip(value, kinds, strict=False))
+        and all(0 <= x <= LARGEST_INT for x in value if x is not None)
     )
 
 

@@ -7,7 +7,7 @@ value has one home: here, or, for the environment, in its own config class.
 """
 
 from ml_collections import ConfigDict
-from ml_collections.config_dict import create
+from ml_collections.config_dict import create, placeholder
 
 from experiments.config.environment import (
     code_execution_fields,
@@ -77,10 +77,11 @@ def get_config() -> ConfigDict:
         divisor="running",  # own (as publicly reported), stage, running, none
         baseline="mean",  # mean, leave_one_out
         use_ranks=False,
-        clip_low=0.8,
-        clip_high=0.8,
-        correction_clip_low=0.8,  # of agentic, calibrated, turn_mix: eps_2 <= eps
-        correction_clip_high=0.8,
+        clip=0.8,  # GRPO's epsilon; the four below follow it unless they are given
+        clip_low=placeholder(float),  # at most 1: ratios are not below 0
+        clip_high=placeholder(float),
+        correction_clip_low=placeholder(float),  # of agentic, calibrated, turn_mix
+        correction_clip_high=placeholder(float),
         signal="reward",  # of immediate, agentic, calibrated; or critic
         pilot_groups=0,  # played by the base policy before the first step
         decay=0.98,  # of running moments, per settled group
@@ -155,6 +156,7 @@ def get_config() -> ConfigDict:
         split="validation",
         num_problems=512,
         samples_per_problem=1,
+        temperature=placeholder(float),  # none: as in training; 0: greedy
         pass_at=(),
         batch_size=256,
         seed=1000,

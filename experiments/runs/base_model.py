@@ -97,7 +97,7 @@ def _hash_of_sources(environment_name):
 
 def _pretrain(experiment: Experiment, progress):
     program, settings = experiment.program, experiment.warm_start
-    params = jax.jit(program.policy.init)(experiment.warm_start_key)
+    params = jax.jit(program.policy.init)(experiment.init_key)
     step = jax.jit(
         functools.partial(
             warm_start.run_steps,
@@ -119,7 +119,7 @@ def _pretrain(experiment: Experiment, progress):
 
 
 def _read(path, experiment):
-    shapes = jax.eval_shape(experiment.program.policy.init, experiment.warm_start_key)
+    shapes = jax.eval_shape(experiment.program.policy.init, experiment.init_key)
     named = leaves.named(shapes)
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:

@@ -85,7 +85,7 @@ def test_members_that_did_the_same_are_told_once_on_the_terminal(small_config):
         experiment.program,
         episodes.write_with(experiment.agent),
         experiment.program.credit_rule.init(),
-        show_episode.key_of(options_, config),
+        show_episode.group_key(options_, config),
         title="hasty agents",
         is_scripted=True,
     )
@@ -126,7 +126,7 @@ def test_numbers_and_moments_are_worded_alike_everywhere():
     [
         (["--row=99"], "row=99 holds no episodes"),
         (["--tick=5"], "holds no step 5; it holds [0, 8]"),
-        (["--split=weekend"], "split is 'weekend'"),
+        (["--split=weekend"], "split='weekend' must be"),
         (["--members=0,4"], "members='4' must be a number below 4"),
         (["--members=a"], "members='a'"),
     ],

@@ -1,5 +1,6 @@
 """Solve rate and pass@k against counting by hand; the warm start on the toy."""
 
+import dataclasses
 import functools
 import itertools
 
@@ -37,19 +38,42 @@ def test_pass_at_k_is_the_share_of_subsets_with_a_success(num_solved, k):
     samples = [True] * num_solved + [False] * (4 - num_solved)
     subsets = list(itertools.combinations(samples, k))
     expected = sum(any(subset) for subset in subsets) / len(subsets)
-    got = evaluation.pass_at_k(np.array([num_solved]), 4, k)
+    got = evaluation.pass_at_k(np.array([num_solved]), np.array([4]), k)
     np.testing.assert_allclose(got, [expected], atol=1e-6)
 
 
-def test_an_agent_that_is_always_right_solves_everything():
-    keys = jax.random.split(jax.random.key(0), PROBLEMS)
-    rows = episodes.play_episodes(
-        episodes.write_with(toy.ToyAgent(answer_offset=0)),
-        toy_program.environment(),
-        keys,
-        split="test",
-        num_members=1,
+def test_a_fault_of_the_environment_is_no_failure_of_the_agent():
+    # three problems of four samples; judged and solved:
+    solved = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]], bool)
+    judged = np.array([[1, 1, 0, 0], [1, 1, 1, 0], [0, 0, 0, 0]], bool)
+    policy, params = toy_program.policy(), toy_program.initial_params()
+    act = episodes.sample_with(policy, params, temperature=1.0)
+    rows = play(act, num_problems=3, num_members=4)
+    rows = dataclasses.replace(rows, solved=solved, verdict_mask=judged)
+    rates = evaluation.read(
+        evaluation.measure(rows, toy_program.environment().spec, (1, 2, 3, 4))
     )
+    assert rates["solve_rate"] == pytest.approx(3 / 5)
+    # of the first problem 2 of 2, of the second 1 of 3, of the third nothing is known
+    assert rates["pass_at_1"] == pytest.approx((1 + 1 / 3) / 2)
+    assert rates["pass_at_2"] == pytest.approx((1 + 2 / 3) / 2)
+    assert rates["pass_at_3"] == pytest.approx(1.0)  # the second problem alone
+    assert "pass_at_4" not in rates
+
+
+def play(act, *, num_problems, num_members):
+    return episodes.play_episodes(
+        act,
+        toy_program.environment(),
+        jax.random.split(jax.random.key(0), num_problems),
+        split="test",
+        num_members=num_members,
+    )
+
+
+def test_an_agent_that_is_always_right_solves_everything():
+    always_right = episodes.write_with(toy.ToyAgent(answer_offset=0))
+    rows = play(always_right, num_problems=PROBLEMS, num_members=1)
     rates = evaluation.read(evaluation.measure(rows, toy_program.environment().spec))
     assert rates["solve_rate"] == rates["verdict"] == 1.0
     assert rates["stage_reward/guess"] == rates["stage_reward/answer"] == 1.0
@@ -137,3 +161,19 @@ def test_a_warm_start_that_does_not_fill_its_dispatches_is_refused():
         warm_start.WarmStartSettings(
             num_steps=30, episodes_per_step=1, learning_rate=1.0, steps_per_dispatch=25
         )
+
+
+@pytest.mark.parametrize("num_steps", [1, 2, 19, 20, 60, 500])
+def test_no_step_of_the_warm_start_is_played_for_nothing(num_steps):
+    # the first step had rate 0
+    settings = warm_start.WarmStartSettings(
+        num_steps=num_steps,
+        episodes_per_step=1,
+        learning_rate=1e-2,
+        steps_per_dispatch=1,
+    )
+    rates = np.array([warm_start.schedule_of(settings)(k) for k in range(num_steps)])
+    warmup = max(num_steps // 20, 1)
+    np.testing.assert_allclose(rates[0], 1e-2 / (warmup + 1), rtol=1e-5)
+    assert (rates > 0).all()
+    np.testing.assert_allclose(rates.max(), 1e-2 if num_steps > 1 else 5e-3, rtol=1e-5)

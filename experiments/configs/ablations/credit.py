@@ -32,14 +32,8 @@ get_config = lab.get_config
 
 
 def _clip(value):
-    """A clip of the ratio, of both phases; below, a ratio has only 1 to lose."""
-    low = min(value, 1.0)
-    return {
-        "algorithm.clip_low": low,
-        "algorithm.clip_high": value,
-        "algorithm.correction_clip_low": low,
-        "algorithm.correction_clip_high": value,
-    }
+    """A clip of the ratio, of both phases."""
+    return {"algorithm.clip": value}
 
 
 SUITE = Suite(

@@ -31,13 +31,15 @@ def test_every_config_builds_and_is_json(name):
 @pytest.mark.parametrize("objective", ["clip", "gspo"])
 def test_every_credit_rule_builds(name, objective):
     changes = {"algorithm.credit": name, "algorithm.objective": objective}
+    if name == "value_baseline":
+        changes["critic.kind"] = "decoder"
     rule = build.build(changed(**changes)).program.credit_rule
     assert rule.event_mask[-1] or name == "immediate"
 
 
 def test_all_names_are_those_of_the_tables():
     assert set(environment.ENVIRONMENTS) <= set(default.get_config().env)
-    own_options = set(algorithm.CREDIT_RULES) - {"outcome"}
+    own_options = set(algorithm.CREDIT_RULES) - {"outcome", "value_baseline"}
     assert own_options <= set(default.get_config().algorithm)
 
 
@@ -61,9 +63,29 @@ def test_all_names_are_those_of_the_tables():
         ("rollout.num_blocks", 3, r"a multiple of rollout\.num_blocks=3"),
         ("rollout.decode_slots", 5, r"rollout\.decode_slots=5 must be at most"),
         ("rollout.num_rows", 5, r"rollout\.num_rows=5 must be at least"),
-        ("rollout.temperature", 0.0, r"rollout\.temperature=0\.0 must be above 0"),
+        ("rollout.temperature", 0.0, r"rollout\.temperature=0\.0 must be in \[0\.01"),
+        ("rollout.temperature", 1e-38, r"rollout\.temperature=1e-38 must be"),
+        ("rollout.temperature", 1e-3, r"rollout\.temperature=0\.001 must be in"),
+        ("evaluation.temperature", 1e-3, r"evaluation\.temperature=0\.001 must be in"),
+        ("learner.learning_rate", 30.0, r"learning_rate=30\.0 must be in \[0, 10\]"),
+        ("warm_start.learning_rate", 30.0, r"learning_rate=30\.0 must be .* at most"),
+        (
+            "env.code_execution.latency_of_stage",
+            (("code", (2.5,)),),
+            r"latency_of_stage",
+        ),
+        (
+            "env.code_execution.latency_of_stage",
+            (("code", (3, 1)),),
+            r"latency_of_stage of 'code'.*must be at least 3",
+        ),
+        (
+            "env.code_execution.latency_of_stage",
+            (("code", (1,)), ("code", (2,))),
+            r"each stage once",
+        ),
         ("learner.update_slots", 1, r"learner\.update_slots=1 must be at least 3"),
-        ("learner.learning_rate", 0.0, r"learner\.learning_rate=0\.0"),
+        ("learner.learning_rate", -1.0, r"learner\.learning_rate=-1\.0"),
         ("learner.schedule", "cosin", r"did you mean 'cosine'"),
         ("learner.warmup_ticks", 8, r"learner\.warmup_ticks=8"),
         ("learner.b2", 1.0, r"learner\.b2=1\.0"),
@@ -107,6 +129,53 @@ def test_an_option_that_the_rule_would_ignore_is_refused():
         build.build(changed(**calibrated, **{"algorithm.divisor": "none"}))
     with pytest.raises(ValueError, match=r"algorithm\.use_ranks=True"):
         build.build(changed(**calibrated, **{"algorithm.use_ranks": True}))
+
+
+def test_every_clip_follows_one_number():
+    # a clip could not be swept: a correction clip above the clip is refused
+    def clips(**changes):
+        algorithm_ = changed(**changes).algorithm
+        return [tuple(clip) for clip in algorithm._clips(algorithm_)]
+
+    assert clips() == [(0.8, 0.8), (0.8, 0.8)]
+    assert clips(**{"algorithm.clip": 0.2}) == [(0.2, 0.2), (0.2, 0.2)]
+    assert clips(**{"algorithm.clip": 3.2}) == [(1.0, 3.2), (1.0, 3.2)]
+    apart = {"algorithm.clip": 0.2, "algorithm.clip_high": 0.28}
+    assert clips(**apart) == [(0.2, 0.28), (0.2, 0.28)]
+    apart["algorithm.correction_clip_low"] = 0.1
+    assert clips(**apart) == [(0.2, 0.28), (0.1, 0.28)]
+    for clip in (0.1, 0.4, 1.6):
+        build.build(changed(**{"algorithm.clip": clip}))
+
+
+def test_evaluation_samples_as_training_does_unless_it_is_told():
+    built = build.build(changed(**{"rollout.temperature": 0.5}))
+    assert built.evaluation.temperature == built.test.temperature == 0.5
+    built = build.build(
+        changed(**{"rollout.temperature": 0.5, "evaluation.temperature": 0.0})
+    )
+    assert built.evaluation.temperature == built.test.temperature == 0.0
+    assert built.program.rollout.temperature == 0.5
+
+
+def test_no_two_streams_have_a_key_in_common():
+    # the first warm-start step drew with the key of the parameters, and the run of seed
+    # 1000 with that of problem 0 of the evaluation
+    built = build.build(changed(seed=1000, **{"evaluation.seed": 1000}))
+    keys = [
+        built.init_key,
+        built.warm_start_key,
+        built.run_key,
+        built.evaluation_key,
+        jax.random.key(1000),
+    ]
+    keys += [jax.random.fold_in(key, index) for key in keys for index in range(20)]
+    data = {jax.random.key_data(key).tobytes() for key in keys[:-20]}
+    assert len(data) == len(keys[:-20])
+    other = build.build(changed(seed=7, **{"evaluation.seed": 1000}))
+    assert jax.random.key_data(other.evaluation_key).tolist() == (
+        jax.random.key_data(built.evaluation_key).tolist()
+    )
 
 
 def test_rows_and_slots_grow_with_what_can_arrive():

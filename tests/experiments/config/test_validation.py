@@ -5,11 +5,9 @@ import math
 
 import config_pairs as pairs
 import jax
-import numpy as np
 import pytest
+import two_ticks
 
-from agentic_grpo.ops.reductions import Mean
-from agentic_grpo.training import compiling, devices
 from experiments.config import build, fields
 from experiments.configs import default, smoke
 from experiments.runs import workdir
@@ -20,6 +18,7 @@ FIELDS = dict(fields.flatten(default.get_config()))
 SELECTED_BY = {
     "algorithm.dual_clip_ratio": {"algorithm.objective": "dual_clip"},
     "algorithm.importance_treatment": {"algorithm.anchor": "proximal"},
+    "critic.sees": {"critic.kind": "decoder", "algorithm.signal": "critic"},
 }
 
 #: Free text, or a bool, of which every value is legal.
@@ -42,22 +41,24 @@ def selecting(field):
     return SELECTED_BY.get(field, {})
 
 
-def illegal_values(value):
+def illegal_values(field, value):
     """Of the type of the default, so that the config takes them."""
     if isinstance(value, float):
-        return [math.nan, math.inf, -math.inf, -7.0]
+        return [math.nan, math.inf, -math.inf, -7.0, 1e-320, 1e30]
     if isinstance(value, str):
         return ["no such name"]
     if isinstance(value, tuple):
-        return [("no such name",), (("no such name", 1),)]
-    return [-7, 2**40]  # an int, or the placeholder of one
+        return [("no such name",), (("no such name", 1),), ((1, 2, 3),)]
+    if fields.kinds()[field].type is float:  # may be none
+        return [math.nan, -7.0, 1e-320]
+    return [-7, 2**40]
 
 
 CASES = [
     (field, value)
     for field, default_value in FIELDS.items()
     if field not in ALWAYS_LEGAL
-    for value in illegal_values(default_value)
+    for value in illegal_values(field, default_value)
 ]
 
 
@@ -136,11 +137,9 @@ def test_what_may_differ_is_what_the_design_says():
 ROWS = pairs.covering_rows()
 
 
-def prepared(row):
+def config_of(row):
     sizes = {"rollout.num_blocks": 2, "rollout.decode_slots": 4}
-    config = changed({**sizes, **row})
-    experiment = build.build(config)
-    return experiment, build.build_layout(config, experiment.program)
+    return changed({**sizes, **row})
 
 
 def test_every_two_choices_meet():
@@ -164,23 +163,11 @@ def test_every_two_choices_meet():
     ],
 )
 def test_legal_choices_can_be_traced(number):
-    experiment, _ = prepared(ROWS[number])
+    experiment, _ = two_ticks.prepared(config_of(ROWS[number]))
     build.trace(experiment)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", range(0, len(ROWS), 8))
 def test_legal_choices_run_two_ticks(number):
-    experiment, layout = prepared(ROWS[number])
-    program = experiment.program
-    params = jax.jit(program.policy.init)(experiment.warm_start_key)
-    state = devices.first_state(layout, program, params, experiment.run_key)
-    dispatch, _ = compiling.compile_dispatch(layout, program, state, num_ticks=2)
-    state, metrics, _ = dispatch(state)
-    assert int(state.tick) == 2
-    for leaf in jax.tree.leaves(state.learner.params):
-        assert np.isfinite(np.asarray(leaf, np.float32)).all()
-    for name, value in jax.device_get(metrics).items():
-        parts = value if isinstance(value, Mean) else (value,)
-        assert all(np.isfinite(part).all() for part in parts), name
-    assert float(np.sum(metrics["not_finite"].total)) == 0
+    two_ticks.run(config_of(ROWS[number]))

@@ -1,1 +1,0 @@
-"""Functions to write in Python, which Python runs."""
