@@ -15,6 +15,7 @@ import jax
 from absl import app, flags, logging
 
 from agentic_grpo.training import compile_cache, paths
+from agentic_grpo.training.plain_text import printable
 from experiments.studies import ablation, search, suites
 
 SUITES = flags.DEFINE_list(
@@ -63,7 +64,7 @@ def main(argv):
             done = [ablation.ablate(name, options) for name in SUITES.value]
             sys.exit(not all(done))
     except (ValueError, search.UnfinishedError) as error:
-        sys.exit(f"error: {error}")
+        sys.exit(printable(f"error: {error}"))
     except KeyboardInterrupt:
         print("stopped, all saved; the same command goes on", file=sys.stderr)
         sys.exit(INTERRUPTED)

@@ -15,6 +15,7 @@ from absl import app, flags, logging
 
 from agentic_grpo.training import compile_cache, evaluation, paths
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
+from agentic_grpo.training.plain_text import printable
 from experiments.config.build import state_shapes
 from experiments.config.streams import Stream, key_of
 from experiments.runs import workdir
@@ -44,7 +45,7 @@ def main(argv):
         compile_cache.enable(COMPILE_CACHE.value)
         print(json.dumps(run(folder), indent=2))
     except (ValueError, CheckpointError) as error:
-        sys.exit(f"error: {error}")
+        sys.exit(printable(f"error: {error}"))
 
 
 def run(folder: pathlib.Path) -> dict:

@@ -20,6 +20,7 @@ import jax
 from absl import app, flags, logging
 
 from agentic_grpo.training import compile_cache, paths
+from agentic_grpo.training.plain_text import printable
 from experiments.config import command_line
 from experiments.sweeps import grid, planning, scheduler
 from experiments.sweeps.live_table import report
@@ -54,7 +55,7 @@ def main(argv):
     try:
         progress = run(command_line.split(argv[1:], "config", "sweep"))
     except ValueError as error:
-        sys.exit(f"error: {error}")
+        sys.exit(printable(f"error: {error}"))
     except KeyboardInterrupt:
         print("stopped, all saved; the same command goes on", file=sys.stderr)
         sys.exit(130)

@@ -13,6 +13,7 @@ from absl import app, flags, logging
 from agentic_grpo.training import compile_cache, paths
 from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.loop import NonFiniteError
+from agentic_grpo.training.plain_text import printable
 from experiments.runs import seeds_together, workdir
 
 WORKDIRS = flags.DEFINE_multi_string(
@@ -43,7 +44,7 @@ def main(argv):
             else None,
         )
     except (ValueError, CheckpointError, NonFiniteError) as error:
-        sys.exit(f"error: {error}")
+        sys.exit(printable(f"error: {error}"))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import rich.console
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from agentic_grpo.training.plain_text import printable
 from experiments.runs import finding
 from scripts.viewing import comparing, runs
 
@@ -26,7 +27,7 @@ def main(arguments: list[str] | None = None) -> None:
         found = [run for folder in options.runs for run in finding.runs_within(folder)]
         compared = runs.read(found)
     except (OSError, ValueError) as error:
-        sys.exit(f"compare_runs: {error}")
+        sys.exit(printable(f"compare_runs: {error}"))
     comparing.show(compared, rich.console.Console(width=options.width))
     if options.html is not None:
         options.html.parent.mkdir(parents=True, exist_ok=True)

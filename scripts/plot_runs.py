@@ -22,6 +22,7 @@ import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
+from agentic_grpo.training.plain_text import printable
 from experiments.studies import comparison, report
 from scripts.figures import learning_curves, suites
 
@@ -34,7 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
         else:
             write_suite(options.suite, options.output)
     except (OSError, ValueError) as error:
-        sys.exit(f"plot_runs: {error}")
+        sys.exit(printable(f"plot_runs: {error}"))
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -33,6 +33,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 from agentic_grpo import episodes
 from agentic_grpo.training import paths
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
+from agentic_grpo.training.plain_text import printable
 from experiments.config import command_line
 from experiments.config.build import build, state_shapes
 from experiments.config.streams import Stream, key_of
@@ -47,7 +48,7 @@ def main(arguments: list[str] | None = None) -> None:
         story = tell(options)
         members = chosen(options.members, len(story.endings))
     except (ValueError, OSError, CheckpointError) as error:
-        sys.exit(f"show_episode: {error}")
+        sys.exit(printable(f"show_episode: {error}"))
     terminal.show(story, rich.console.Console(width=options.width), members)
     if options.html is not None:
         options.html.parent.mkdir(parents=True, exist_ok=True)

@@ -5,6 +5,8 @@ import math
 import pathlib
 from typing import Any
 
+from absl import logging
+
 from agentic_grpo.training import whole_files
 
 
@@ -48,3 +50,19 @@ def read_json(path: pathlib.Path) -> dict[str, Any]:
             f"{path} must hold a JSON object; it holds {text.strip()[:40]}"
         )
     return value
+
+
+def read_json_if_whole(path: pathlib.Path, *, otherwise: str) -> dict[str, Any] | None:
+    """The object in a JSON file; None where there is none, or only a damaged one.
+
+    Args:
+      path: of the file.
+      otherwise: what becomes of a damaged one, for the warning that names it.
+    """
+    try:
+        return read_json(path)
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        logging.warning("%s; %s", error, otherwise)
+        return None

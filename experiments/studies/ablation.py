@@ -11,8 +11,11 @@ import pathlib
 import sys
 from collections.abc import Mapping, Sequence
 
+from absl import logging
+
 from experiments.config.checks import require
-from experiments.runs import files, provenance, workdir
+from experiments.runs import provenance, workdir
+from experiments.runs.files import read_json_if_whole, write_json
 from experiments.studies import search, suites
 from experiments.studies.comparison import MANIFEST
 from experiments.sweeps import planning, scheduler
@@ -67,9 +70,10 @@ class Ablation:
             return {}, {}
         places = (self.options.root, self.options.results)
         for place in (place / self.suite.settings_of / SETTINGS for place in places):
-            if place.exists():
+            found = read_json_if_whole(place, otherwise="passed over")
+            if found is not None and "settings" in found:
                 print(f"settings as in {place}", file=sys.stderr)
-                return json.loads(place.read_text())["settings"], {}
+                return found["settings"], {}
         require(
             self.options.untuned,
             "suite",
@@ -107,10 +111,10 @@ class Ablation:
         """Says in ``suite.json`` what is compared, and where its runs are."""
         self.folder.mkdir(parents=True, exist_ok=True)
         path = self.folder / MANIFEST
-        came_from = [provenance.describe()]
-        if path.exists():
-            before = json.loads(path.read_text())["provenance"]
-            came_from = before + [one for one in came_from if one not in before]
+        old = read_json_if_whole(path, otherwise="it is written anew")
+        before = old.get("provenance", []) if old else []
+        here = provenance.describe()
+        came_from = before if here in before else [*before, here]
         suite = self.suite
         by_slug = {
             f"{suites.slug(cell)}/{suites.slug(arm)}": (cell, arm)
@@ -146,7 +150,7 @@ class Ablation:
             "runs": runs,
             "provenance": came_from,
         }
-        files.write_json(path, manifest)
+        write_json(path, manifest)
         self._write_configs(settings)
 
     def planned(self) -> dict[str, list[Job]]:
@@ -159,8 +163,9 @@ class Ablation:
 
     def _tune(self):
         path = self.folder / SETTINGS
-        if path.exists():  # frozen: a search is never repeated on a whim
-            found = json.loads(path.read_text())
+        found = read_json_if_whole(path, otherwise="found again from its runs")
+        if found and found.keys() >= {"settings", "search"}:
+            # frozen: a search is never repeated on a whim
             return found["settings"], found["search"]
 
         folder = self.folder / "search"
@@ -178,7 +183,7 @@ class Ablation:
 
         settings, trials = search.tune(self.suite, folder, run)
         chosen = search.describe(trials)
-        files.write_json(
+        write_json(
             path,
             {
                 "settings": settings,
@@ -198,11 +203,17 @@ class Ablation:
     @functools.cached_property
     def _twins(self) -> dict[str, pathlib.Path]:
         """{config: folder} of what other suites have finished."""
-        return {
-            _text(workdir.load_config(path.parent)): path.parent
-            for path in self.options.root.glob("*/runs/*/*/seed=*/summary.json")
-            if self.folder not in path.parents
-        }
+        found = {}
+        for path in self.options.root.glob("*/runs/*/*/seed=*/summary.json"):
+            if self.folder in path.parents:
+                continue
+            try:
+                config = workdir.load_config(path.parent)
+                if workdir.finished(path.parent, config) is not None:
+                    found[_text(config)] = path.parent
+            except ValueError as error:
+                logging.warning("%s; its run is not taken for ours", error)
+        return found
 
     def _write_configs(self, settings):
         """The base config, and what cells, settings and arms change in it."""
@@ -215,7 +226,7 @@ class Ablation:
             },
             "of_every_run": suites.FRESH,
         }
-        files.write_json(self.folder / "configs.json", content)
+        write_json(self.folder / "configs.json", content)
 
 
 def _as_json(trial):

@@ -7,19 +7,37 @@ import csv
 import dataclasses
 import io
 import itertools
-import json
 import math
 import pathlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from agentic_grpo.training import metrics
+from experiments.config import fields
+from experiments.runs.files import read_json
 from experiments.studies import statistics
 from experiments.studies.statistics import Estimate
 
 MANIFEST = "suite.json"
+MANIFEST_FIELDS = (
+    "name",
+    "docstring",
+    "cells",
+    "arms",
+    "reference",
+    "rows",
+    "columns",
+    "claims",
+    "identical",
+    "search",
+    "runs",
+    "provenance",
+)
+SUMMARY_FIELDS = ("solve_rate_before", "solve_rate_after", "wall_seconds")
+GROUP_SIZE = "rollout.group_size"
 LEVEL = 0.8
 #: 10 ticks against 20 are half of them, whatever exp(log) says.
 ROUNDING = 1e-9
@@ -113,26 +131,44 @@ class SuiteResults:
 
 
 def read(folder: pathlib.Path) -> SuiteResults:
-    """The suite in a folder; runs that are not finished are left out.
+    """The suite in a folder; runs that are not finished, or damaged, are left out.
 
     Raises:
-      ValueError: no suite is there.
+      ValueError: no suite is there, or its manifest cannot be read.
     """
     path = folder / MANIFEST
     if not path.exists():
         raise ValueError(f"{folder} has no {MANIFEST}: no ablation has been run there")
-    manifest = json.loads(path.read_text())
+    manifest = _with_all(read_json(path), MANIFEST_FIELDS, path)
     results = []
     for run in manifest["runs"]:
         home = folder.parent / run["folder"]
-        if (home / "summary.json").exists():
+        if not (home / "summary.json").exists():
+            continue
+        try:
             results.append(read_result(home, run["cell"], run["arm"], run["seed"]))
+        except (ValueError, FileNotFoundError) as error:
+            logging.warning("%s; the run counts as unfinished", error)
     return SuiteResults(manifest, tuple(results))
 
 
+def _with_all(tree, names, path):
+    """The object of a file, which must have these fields."""
+    missing = [name for name in names if name not in tree]
+    if missing:
+        raise ValueError(f"{path} has no {missing[0]!r}")
+    return tree
+
+
 def read_result(folder: pathlib.Path, cell: str, arm: str, seed: int) -> Result:
-    """One finished run."""
-    summary = json.loads((folder / "summary.json").read_text())
+    """One finished run.
+
+    Raises:
+      ValueError: one of its files is damaged; names it.
+      FileNotFoundError: one of them is missing.
+    """
+    path = folder / "summary.json"
+    summary = _with_all(read_json(path), SUMMARY_FIELDS, path)
     curve = read_curve(folder)
     return Result(
         cell=cell,
@@ -156,8 +192,8 @@ def read_curve(folder: pathlib.Path) -> Curve:
 
     Counts in the metrics are averages per tick since the line before.
     """
-    config = json.loads((folder / "config.json").read_text())
-    members = config["rollout"]["group_size"]
+    config = dict(fields.flatten(read_json(folder / "config.json")))
+    members = _with_all(config, [GROUP_SIZE], folder / "config.json")[GROUP_SIZE]
     spent = dict.fromkeys(SPENT, 0.0)
     rows = []
     for line in metrics.read(folder):

@@ -11,8 +11,10 @@ from typing import IO, NamedTuple
 import rich.console
 import rich.live
 import rich.table
+import rich.text
 
 from agentic_grpo.training import metrics
+from agentic_grpo.training.plain_text import printable
 from experiments.sweeps import scheduler
 from experiments.sweeps.scheduler import Progress, State
 
@@ -81,7 +83,7 @@ class Display:
             seconds = one.seconds or self._clock() - one.started
             total = one.job.runs[0].config.num_ticks
             table.add_row(
-                one.job.name,
+                rich.text.Text(printable(one.job.name)),
                 one.state.value,
                 "" if tick is None else f"{tick}/{total}",
                 "" if rate is None else f"{rate:.3f}",
@@ -111,7 +113,7 @@ def describe(one: Progress) -> str:
     if one.seconds is not None:
         parts.append(duration(one.seconds))
     if one.error:
-        parts.append(one.error.strip().splitlines()[-1])
+        parts.append(printable(one.error.strip().splitlines()[-1]))
     return ", ".join(parts)
 
 
@@ -120,7 +122,7 @@ def report(progress: Sequence[Progress]) -> str:
     failed = [p for p in progress if p.state is State.FAILED]
     unfinished = [p for p in progress if p.state in (State.STOPPED, State.WAITING)]
     parts = [
-        f"FAILED {one.job.name} ({one.job.runs[0].folder})\n{one.error}"
+        printable(f"FAILED {one.job.name} ({one.job.runs[0].folder})\n{one.error}")
         for one in failed
     ]
     done = sum(p.state is State.DONE for p in progress)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
+from absl import logging
 from ml_collections import ConfigDict
 
 from experiments.config.checks import require
@@ -39,7 +40,15 @@ class Run:
 
     @property
     def is_finished(self) -> bool:
-        return workdir.finished(self.folder, self.config) is not None
+        """Whether its summary is there; one whose files are damaged is not finished.
+
+        It is then tried, and what is wrong with it fails it alone.
+        """
+        try:
+            return workdir.finished(self.folder, self.config) is not None
+        except ValueError as error:
+            logging.warning("%s; the run counts as unfinished", error)
+            return False
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

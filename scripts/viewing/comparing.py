@@ -9,6 +9,7 @@ import rich.text
 
 from scripts.viewing import charts, page, runs, wording
 from scripts.viewing.runs import Run
+from scripts.viewing.wording import plain
 
 _SPARKS = 32
 
@@ -19,14 +20,14 @@ def show(compared: list[Run], console: rich.console.Console) -> None:
     if differing:
         table = _table("what differs", ["field", *(run.name for run in compared)])
         for name, values in differing.items():
-            table.add_row(name, *map(spelled, values))
+            table.add_row(plain(name), *(plain(spelled(value)) for value in values))
         console.print(table)
     else:
         console.print("the configs are the same in every field")
     table = _table("summaries", ["", *(run.name for run in compared)])
-    table.add_row("", *(run.progress for run in compared))
+    table.add_row("", *(plain(run.progress) for run in compared))
     for name, title in runs.SUMMARY.items():
-        table.add_row(title, *(_of_summary(run, name) for run in compared))
+        table.add_row(title, *(plain(_of_summary(run, name)) for run in compared))
     console.print(table)
     table = _table("curves, from 0 to 1", ["", "run", "", "last"])
     for name in runs.curve_names(compared):
@@ -36,7 +37,8 @@ def show(compared: list[Run], console: rich.console.Console) -> None:
             sparks = rich.text.Text(
                 charts.sparkline(points, _SPARKS), charts.colour(index)
             )
-            table.add_row("" if index else name, run.name, sparks, last)
+            shown = plain("" if index else name)
+            table.add_row(shown, plain(run.name), sparks, last)
         table.add_section()
     console.print(table)
 
@@ -98,7 +100,7 @@ def _table(title, columns) -> rich.table.Table:
         box=rich.box.SIMPLE_HEAD,
     )
     for column in columns:
-        table.add_column(rich.text.Text(column), overflow="fold")
+        table.add_column(plain(column), overflow="fold")
     return table
 
 

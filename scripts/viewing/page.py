@@ -154,7 +154,8 @@ def _timeline(story: Story) -> str:
     for index, (name, start, ready) in enumerate(spans):
         y, x = index * height + 12, left + scale * start
         shapes.append(
-            f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">{name}</text>'
+            f'<text x="{left - 10}" y="{y + 4}" text-anchor="end">'
+            f"{html.escape(name)}</text>"
         )
         if ready is None:
             shapes.append(f'<text class="soft" x="{x}" y="{y + 4}">no reward</text>')

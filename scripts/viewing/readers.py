@@ -1,5 +1,7 @@
 """How an environment is put in words: by itself, or by a reader that knows it."""
 
+import itertools
+
 import jax
 import numpy as np
 
@@ -10,14 +12,37 @@ from agentic_grpo.envs.code_execution.problems import (
 )
 from agentic_grpo.envs.code_execution.vm import assembler, interpreter
 
+PADDING = "<pad>"
 
-def reader_of(environment):
-    """An ``envs.base.Readable``: the environment itself if it is one."""
+
+def reader_of(environment) -> "Reader":
+    """The environment itself in words if it is an ``envs.base.Readable``."""
     if hasattr(environment, "spell"):
-        return environment
-    if isinstance(environment, CodeExecution):
-        return CodeExecutionReader(environment)
-    return Numbers(environment)
+        words = environment
+    elif isinstance(environment, CodeExecution):
+        words = CodeExecutionReader(environment)
+    else:
+        words = Numbers(environment)
+    return Reader(words, environment.spec.pad_token)
+
+
+class Reader:
+    """Spells every token that is really there, padding too: an agent may write it."""
+
+    def __init__(self, words, pad_token: int):
+        self._words, self._pad = words, pad_token
+        self.describe_problem = words.describe_problem
+        self.describe_member = words.describe_member
+
+    def spell(self, tokens) -> str:
+        parts = []
+        by_kind = itertools.groupby(map(int, tokens), lambda token: token == self._pad)
+        for is_padding, group in by_kind:
+            if is_padding:
+                parts += [PADDING for _ in group]
+            else:
+                parts.append(self._words.spell(list(group)))
+        return " ".join(parts)
 
 
 class Numbers:

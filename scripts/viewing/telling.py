@@ -41,7 +41,7 @@ def writing(
 
     Args:
       layout: of the episode.
-      reader: an ``envs.base.Readable``.
+      reader: see ``readers.reader_of``.
       row: of the table.
       index, member: which.
       problem: the environment's state behind the stage; None if it is not known.

@@ -2,12 +2,12 @@
 
 import rich.box
 import rich.console
-import rich.markup
 import rich.table
 import rich.text
 
 from scripts.viewing import wording
 from scripts.viewing.story import Stage, Story, Writing
+from scripts.viewing.wording import plain
 
 
 def show(story: Story, console: rich.console.Console, members: list[int]) -> None:
@@ -18,15 +18,18 @@ def show(story: Story, console: rich.console.Console, members: list[int]) -> Non
       console: of rich.
       members: whom to show.
     """
-    escape = rich.markup.escape
-    console.rule(f"[bold]{escape(story.title)}")
+    console.rule(plain(story.title, "bold"))
     console.print(
-        f"[bold]statement[/] {escape(story.statement)}   [dim]({story.level})"
+        rich.text.Text.assemble(
+            ("statement ", "bold"),
+            plain(story.statement),
+            plain(f"   ({story.level})", "dim"),
+        )
     )
     for line in story.secrets:
-        console.print(f"[dim]not told: {escape(line)}")
+        console.print(plain(f"not told: {line}", "dim"))
     for line in story.awaited:
-        console.print(f"[yellow]awaited: {escape(line)}")
+        console.print(plain(f"awaited: {line}", "yellow"))
     for stage in story.stages:
         if any(writing is not None for writing in stage.writings):
             console.print()
@@ -36,12 +39,12 @@ def show(story: Story, console: rich.console.Console, members: list[int]) -> Non
     if story.services:
         console.print(_services(story))
     for note in story.notes:
-        console.print(f"[dim]{escape(note)}")
+        console.print(plain(note, "dim"))
 
 
 def _stage(stage: Stage, story: Story, members) -> rich.table.Table:
     title = rich.text.Text.assemble(
-        (stage.name, "bold cyan"), f"  {wording.of_stage(stage, story)}"
+        plain(stage.name, "bold cyan"), plain(f"  {wording.of_stage(stage, story)}")
     )
     shows_now = any(
         w is not None and w.log_prob_now is not None for w in stage.writings
@@ -73,11 +76,12 @@ def _alike(stage: Stage, members) -> list[tuple[list[int], Writing | None]]:
 
 
 def _wrote(writing: Writing) -> rich.text.Text:
-    text = rich.text.Text(writing.text or "(nothing)", "bold")
+    text = plain(writing.text or "(nothing)", "bold")
     if writing.told:
-        text.append(f"  -> {writing.told}", "not bold green")
+        text.append_text(plain(f"  -> {writing.told}", "not bold green"))
     if writing.executed:
-        text.append("\n" + " · ".join(writing.executed), "not bold dim")
+        executed = " · ".join(writing.executed)
+        text.append_text(plain(f"\n{executed}", "not bold dim"))
     return text
 
 
@@ -108,7 +112,7 @@ def _endings(story: Story, members) -> rich.table.Table:
         style = "green" if ending.solved else ""
         table.add_row(
             str(member),
-            ending.reason,
+            plain(ending.reason),
             wording.number(ending.verdict),
             solved,
             style=style,
@@ -125,5 +129,5 @@ def _services(story: Story) -> rich.table.Table:
     for name in ("tick", "ready", "staleness in learner steps"):
         table.add_column(name)
     for service in story.services:
-        table.add_row(str(service.tick), *wording.of_service(service))
+        table.add_row(str(service.tick), *map(plain, wording.of_service(service)))
     return table

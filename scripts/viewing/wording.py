@@ -1,8 +1,16 @@
 """Numbers and moments in words, the same on the terminal and on a page."""
 
+import rich.text
+
+from agentic_grpo.training.plain_text import printable
 from scripts.viewing.story import Service, Stage, Story
 
 MISSING = "-"
+
+
+def plain(text: str, style: str = "") -> rich.text.Text:
+    """For the terminal: neither markup nor control characters in it mean anything."""
+    return rich.text.Text(printable(text), style)
 
 
 def number(value: float | None) -> str:

@@ -4,6 +4,7 @@ import json
 import re
 
 import pytest
+import rich.console
 
 from agentic_grpo.training import metrics
 from experiments.runs import files, workdir
@@ -98,6 +99,25 @@ def test_the_terminal_and_the_page_tell_the_same(two, tmp_path, capsys):
         assert words in printed and words in text
     assert "▁" in printed and "<polyline" in text
     assert "http" not in text and "<script" not in text
+
+
+def test_texts_of_others_stay_text(capsys):
+    # rich ate [draft] and raised on [/b]; a terminal obeys what follows an escape
+    wild = "<script>[draft][/b]\x1b[2J"
+    told = [
+        runs.Run(
+            name=f"{name}{wild}",
+            config={f"field{wild}": name + wild, "num_ticks": wild},
+            lines=[{"tick": 1, f"stage_reward/{wild}": 0.5}],
+            summary={"ticks": wild, "seed": wild},
+        )
+        for name in ("one", "two")
+    ]
+    comparing.show(told, rich.console.Console(width=300))
+    printed, text = capsys.readouterr().out, comparing.render(told)
+    spelled = wild.replace("\x1b", "\\x1b")
+    assert printed.count(spelled) > 10 and "\x1b" not in printed
+    assert "<script" not in text and "&lt;script&gt;[draft]" in text
 
 
 def test_equal_configs_are_said_to_be_equal(two, capsys):

@@ -1,5 +1,6 @@
 """Episodes as a person reads them: what is told, what adds up, what is refused."""
 
+import dataclasses
 import io
 import json
 import re
@@ -71,10 +72,38 @@ def test_the_page_needs_nothing_else_and_has_every_member(run, story, tmp_path, 
     assert text.count("<svg") == 1 and "<title>small, checkpoint" in text
 
 
-def test_what_is_told_cannot_break_out_of_the_page(story):
-    wild = story.__class__(**{**story.__dict__, "statement": "<b>&bold</b>"})
-    assert "<b>&bold" not in page.render(wild, [0])
-    assert "&lt;b&gt;&amp;bold" in page.render(wild, [0])
+#: A page would run it, rich would eat or refuse it, a terminal would obey it.
+WILD = "<script>[draft][/b]\x1b[2J\x9b"
+
+
+def made_wild(value):
+    """The same story with something wild in every text of it."""
+    if isinstance(value, str):
+        return value + WILD
+    if isinstance(value, tuple):
+        return tuple(map(made_wild, value))
+    if isinstance(value, dict):
+        return {made_wild(key): item for key, item in value.items()}
+    if dataclasses.is_dataclass(value):
+        changed = {
+            f.name: made_wild(getattr(value, f.name)) for f in dataclasses.fields(value)
+        }
+        return dataclasses.replace(value, **changed)
+    return value
+
+
+def test_what_is_told_stays_text_on_the_page_and_on_the_terminal(story):
+    wild = made_wild(dataclasses.replace(story, awaited=("the verdict",)))
+    text = page.render(wild, [0, 1])
+    assert "<script" not in text and "&lt;script&gt;[draft]" in text
+    stream = io.StringIO()
+    terminal.show(wild, rich.console.Console(width=400, file=stream), [0, 1])
+    printed = stream.getvalue()
+    for title in (wild.title, wild.statement, wild.level, *wild.notes, *wild.awaited):
+        assert title.replace("\x1b", "\\x1b").replace("\x9b", "\\x9b") in printed
+    for stage in wild.stages:
+        assert stage.name.partition("\x1b")[0] in printed
+    assert "\x1b" not in printed and "\x9b" not in printed
 
 
 def test_members_that_did_the_same_are_told_once_on_the_terminal(small_config):
@@ -193,7 +222,7 @@ def test_options_that_do_not_go_together_are_refused(arguments, capsys):
 
 def test_an_environment_that_cannot_spell_is_read_as_numbers():
     reader = readers.reader_of(toy.ToyEnvironment())
-    assert reader.spell(np.array([7, 0, 9])) == "7 9"
+    assert reader.spell(np.array([7, 0, 0, 9])) == "7 <pad> <pad> 9"
     assert reader.describe_problem(None, 0) == reader.describe_member(None, 0, 0) == []
 
 
@@ -210,7 +239,7 @@ def test_programs_are_read_with_mnemonics_and_what_became_of_their_tests():
     assert reader.describe_member(state, 0, 0) == []
     everyone, stage = np.ones((1, 1), bool), np.zeros(1, np.int32)
     after = environment.step(state, stage, tokens, mask, everyone, keys).state
-    assert reader.spell([9999, -1, 0]) == "<9999> <-1>"
+    assert reader.spell([9999, -1, 0]) == "<9999> <-1> <pad>"
     lines = reader.describe_member(after, 0, 0)
     assert lines[0].startswith("program: n sum i")
     assert any(re.fullmatch(r"hidden n=\d+ m=\d+: out of fuel .*", x) for x in lines)

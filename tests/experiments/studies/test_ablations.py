@@ -5,6 +5,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -437,6 +438,32 @@ def test_runs_that_are_not_finished_are_left_out_and_told(suite_folder):
     assert "**Incomplete: 9 of 10 runs are finished.**" in page
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("summary.json", ""),
+        ("summary.json", "{}"),
+        ("config.json", "["),
+        ("config.json", "{}"),
+        ("metrics.jsonl", "{\n{\n"),
+    ],
+)
+def test_a_damaged_run_is_named_and_left_out(suite_folder, name, content, caplog):
+    path = suite_folder / "runs" / "open" / "agentic" / "seed=2" / name
+    path.write_text(content)
+    suite = comparison.read(suite_folder)
+    assert len(suite.results) == 9 and sorted(suite.of("open", "agentic")) == [1, 3]
+    assert str(path) in caplog.text
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"name": "tiny"}'])
+def test_a_damaged_manifest_is_named(suite_folder, content):
+    path = suite_folder / "suite.json"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=re.escape(str(path))):
+        comparison.read(suite_folder)
+
+
 def test_the_page_says_what_was_found(suite_folder):
     suite = comparison.read(suite_folder)
     page = report.to_markdown(suite, comparison.compare_all(suite))
@@ -533,6 +560,33 @@ def test_ablate_again_makes_nothing_again(laboratory_of_fakes, tmp_path, monkeyp
     other.write_manifest(settings, chosen, jobs)
     assert len(laboratory_of_fakes) == count
     assert len(comparison.read(tmp_path / "other").results) == 6
+
+
+def test_what_is_damaged_is_found_again(laboratory_of_fakes, tmp_path, caplog):
+    ablation.ablate("tiny", options(tmp_path))
+    made, folder = len(laboratory_of_fakes), tmp_path / "tiny"
+    before = (folder / "settings.json").read_bytes()
+    for name in ("settings.json", "suite.json"):
+        (folder / name).write_text("")
+    assert ablation.ablate("tiny", options(tmp_path))
+    assert (folder / "settings.json").read_bytes() == before
+    assert len(comparison.read(folder).results) == 6
+    assert len(laboratory_of_fakes) == made  # from the runs that are there
+    for name in ("settings.json", "suite.json"):
+        assert str(folder / name) in caplog.text
+
+
+def test_a_damaged_twin_is_no_twin(laboratory_of_fakes, tmp_path, caplog):
+    ablation.ablate("tiny", options(tmp_path))
+    made = len(laboratory_of_fakes)
+    summary, other = sorted((tmp_path / "tiny" / "runs").rglob("seed=*"))[:2]
+    (summary / "summary.json").write_text("")
+    (other / "config.json").write_text("{")
+    settings, _ = ablation.Ablation("tiny", options(tmp_path)).settings()
+    again = ablation.Ablation("other", options(tmp_path))
+    again.run(again.jobs(settings))
+    assert len(laboratory_of_fakes) == made + 2  # these two are made anew
+    assert str(summary) in caplog.text and str(other) in caplog.text
 
 
 def test_a_suite_waits_for_the_one_that_tunes_its_arms(

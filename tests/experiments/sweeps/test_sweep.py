@@ -1,5 +1,6 @@
 """Sweeps: points and their names, who runs when, and what a person is told."""
 
+import dataclasses
 import io
 import json
 import os
@@ -9,6 +10,7 @@ import sys
 
 import fake_runs
 import pytest
+import rich.console
 
 from agentic_grpo.training import metrics
 from experiments import train as train_module
@@ -267,6 +269,20 @@ def test_finished_runs_are_skipped(jobs):
     assert [name for name, _, _ in starts] == ["b", "c", "d", "e", "f"]
 
 
+@pytest.mark.parametrize("content", ["", "{", "[]", "null", '{"ticks": '])
+@pytest.mark.parametrize("name", ["summary.json", "config.json"])
+def test_a_damaged_file_is_named_and_stops_nobody(jobs, name, content, caplog):
+    # one empty summary.json stopped the sweep, and its dry run, with "Expecting value"
+    folder = jobs[1].runs[0].folder
+    fake_runs.write(folder, [0.1], config=jobs[1].runs[0].config)
+    (folder / name).write_text(content)
+    assert not jobs[1].is_finished
+    progress, starts, _ = execute(jobs)
+    assert [start[0] for start in starts] == list("abcdef")
+    assert all(one.state is State.DONE for one in progress)
+    assert str(folder / name) in caplog.text
+
+
 def test_what_another_config_has_finished_is_not_taken_for_ours(jobs):
     other = fields.change(jobs[0].runs[0].config, {"algorithm.clip_low": 0.1})
     fake_runs.write(jobs[0].runs[0].folder, [0.1], config=other)
@@ -413,8 +429,25 @@ def test_a_terminal_gets_a_table(jobs):
     display = live_table.Display(2, stream=io.StringIO(), clock=Clock())
     table = display._table(progress, 12.0)
     assert table.title == "0 of 6 done, 1 running, 12 s left"
-    cells = [next(iter(column.cells)) for column in table.columns]
+    cells = [str(next(iter(column.cells))) for column in table.columns]
     assert cells == ["a", "running", "5/8", "0.500", "0"]
+
+
+def test_what_a_job_is_called_and_said_stays_text(jobs):
+    wild = "[draft][/b]\x1b[2J"
+    job = dataclasses.replace(jobs[0], name=wild)
+    failed = scheduler.Progress(job, State.FAILED, seconds=1.0, error=f"Bad: {wild}")
+    failed.started = 0.0
+    display = live_table.Display(1, stream=io.StringIO(), clock=Clock())
+    console = rich.console.Console(width=100, file=io.StringIO())
+    console.print(display._table([failed], 0.0))
+    spelled = wild.replace("\x1b", "\\x1b")
+    for text in (
+        console.file.getvalue(),
+        live_table.report([failed]),
+        live_table.describe(failed),
+    ):
+        assert spelled in text and "\x1b" not in text
 
 
 def test_the_newest_line_is_read_from_the_end_of_the_metrics(tmp_path):
