@@ -113,7 +113,10 @@ def advance(
         tick=tick,
         learner_step=learner_step,
     )
-    return table, lanes, metrics | told
+    kept = rollout_metrics.of_contract(
+        environment.spec, result, written.lanes.stage, written.acting
+    )
+    return table, lanes, metrics | told | kept
 
 
 def begin(

@@ -45,6 +45,35 @@ def of_stages(layout, result, rows, stage, acting, working):
     }
 
 
+def of_contract(spec, result, stage, acting) -> dict:
+    """Answers that an environment's description rules out; 0 of one that keeps it.
+
+    Rows and lanes are sized by the latencies that are declared, and what is told is
+    read by the policy: an environment that answers later, or in ids that are no tokens,
+    would make a run wrong without a word.
+
+    Args:
+      spec: ``envs.base.EnvironmentSpec``.
+      result: ``envs.base.StageResult`` [N, G].
+      stage: int32 [N].
+      acting: bool [N, G].
+    """
+    latest = jnp.array([s.max_latency for s in spec.layout.stages], jnp.int32)[stage]
+    late = acting & ((result.latency < 0) | (result.latency > latest[:, None]))
+    ended = acting & (result.end_reason != EndReason.RUNNING)
+    judged = ended & (result.end_reason != EndReason.FAULT)
+    earliest, last = spec.min_verdict_latency, spec.max_verdict_latency
+    wait = result.verdict_latency
+    late |= judged & ((wait < earliest) | (wait > last))
+    told, mask = result.observation_tokens, result.observation_mask
+    foreign = mask & ((told < 0) | (told >= spec.vocabulary_size))
+    foreign = acting & jnp.any(foreign, axis=-1)
+    return {
+        "contract/answers_out_of_time": count(late),
+        "contract/answers_in_no_tokens": count(foreign),
+    }
+
+
 def _num_scheduled(rows, stage, working):
     """Events that this tick's stages put on the clock."""
     of_stage = jnp.take_along_axis(rows.ready_at, stage[:, None], axis=1)[:, 0]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import toy_environment as toy
 
-from agentic_grpo import episodes, rollout, snapshots
+from agentic_grpo import episodes, rollout, rollout_metrics, snapshots
 from agentic_grpo.lanes import RolloutSettings, init_lanes
 from agentic_grpo.records import NEVER, EndReason
 
@@ -221,3 +221,41 @@ def test_a_lane_that_waits_for_a_row_keeps_no_slot_from_those_that_have_one():
     # Nothing serves the table here: two rows are two episodes of two stages, written to
     # their end although two more lanes have waited for a row since tick 0.
     assert written == 4
+
+
+@pytest.mark.parametrize(
+    ("changes", "out_of_time", "in_no_tokens"),
+    [
+        ({}, 0, 0),
+        ({"latency": 9}, 3, 0),  # guess takes at most 8 ticks, answer at most 1
+        ({"latency": 8}, 2, 0),  # late in answer alone
+        ({"latency": -1}, 3, 0),
+        ({"verdict_latency": 4}, 2, 0),  # of those that end
+        ({"observation_tokens": toy.VOCABULARY_SIZE}, 0, 1),  # answer tells nothing
+        ({"observation_tokens": -1}, 0, 1),
+    ],
+)
+def test_an_environment_that_breaks_its_word_is_counted(
+    changes, out_of_time, in_no_tokens
+):
+    # a lane at guess whose second member does not act, a lane at answer where both end
+    keys = jax.random.split(jax.random.key(0), 2)
+    stage, acting = jnp.array([0, 1]), jnp.array([[True, False], [True, True]])
+    written = jnp.full((2, MEMBERS, 3), toy.DIGITS), jnp.ones((2, MEMBERS, 3), bool)
+    state = {"digit": jnp.array([1, 2])}
+    result = ENVIRONMENT.step(state, stage, *written, acting, keys)
+    changed = {n: jnp.full_like(getattr(result, n), x) for n, x in changes.items()}
+    counted = rollout_metrics.of_contract(
+        ENVIRONMENT.spec, dataclasses.replace(result, **changed), stage, acting
+    )
+    assert counted == {
+        "contract/answers_out_of_time": out_of_time,
+        "contract/answers_in_no_tokens": in_no_tokens,
+    }
+
+
+def test_every_tick_reports_whether_the_environment_keeps_its_word():
+    *_, history = play(RIGHT, 2)
+    for metrics in history:
+        assert metrics["contract/answers_out_of_time"] == 0
+        assert metrics["contract/answers_in_no_tokens"] == 0

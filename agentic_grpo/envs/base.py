@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import jax
 
 from agentic_grpo import records
+from agentic_grpo.errors import require
 from agentic_grpo.layout import EpisodeLayout
 
 State = Any  # a pytree whose leaves have the leading axis N
@@ -41,6 +42,23 @@ class EnvironmentSpec:
     max_verdict_latency: int
     min_verdict_latency: int = 0
     min_stages: int = 1
+
+    def __post_init__(self):
+        num_stages = self.layout.num_stages
+        least, most = self.min_verdict_latency, self.max_verdict_latency
+        for field, value, holds, rule in (
+            ("vocabulary_size", self.vocabulary_size, lambda x: x >= 1, "at least 1"),
+            ("levels", self.levels, len, "the name of one level at least"),
+            ("min_verdict_latency", least, lambda x: x >= 0, "at least 0"),
+            ("max_verdict_latency", most, lambda x: x >= least, f"at least {least}"),
+            (
+                "min_stages",
+                self.min_stages,
+                lambda x: 1 <= x <= num_stages,
+                f"in 1 .. {num_stages}, the number of stages",
+            ),
+        ):
+            require(holds(value), field, value, rule)
 
 
 @records.record

@@ -192,6 +192,18 @@ PLANTED = {
         WithStart(lambda start: {"level": start.level + 2}),
     ),
     "what is told has a hole": ("masks", HOLE),
+    "tells what is no token": (
+        "masks",
+        WithResult(
+            lambda r, *a: {
+                "observation_tokens": r.observation_tokens + toy.VOCABULARY_SIZE
+            }
+        ),
+    ),
+    "asks in what is no token": (
+        "masks",
+        WithStart(lambda start: {"prompt_tokens": start.prompt_tokens - 99}),
+    ),
     "tells more than its columns": ("shapes", with_layout(observation_width=0)),
     "padding is read": ("masks", WithResult(reads_padding)),
     "a reward where none can be": ("masks", with_layout(kind=StageKind.NONE)),
@@ -218,6 +230,22 @@ PLANTED = {
     "ids that are no tokens give NaN": ("invalid_tokens", WithResult(looks_up)),
     "one problem in two splits": ("splits", OneSplit()),
 }
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"max_verdict_latency": -2}, "max_verdict_latency=-2 must be at least 0"),
+        ({"min_verdict_latency": -1}, "min_verdict_latency=-1 must be at least 0"),
+        ({"min_verdict_latency": 99}, "max_verdict_latency=.* must be at least 99"),
+        ({"min_stages": 3}, "min_stages=3 must be in 1 .. 2"),
+        ({"vocabulary_size": 0}, "vocabulary_size=0 must be at least 1"),
+        ({"levels": ()}, r"levels=\(\) must be"),
+    ],
+)
+def test_a_description_that_cannot_be_is_refused_where_it_is_made(changes, message):
+    with pytest.raises(ValueError, match=message):
+        with_spec(**changes)
 
 
 def test_a_sound_environment_has_no_violations():

@@ -35,8 +35,6 @@ def layout(spec: base.EnvironmentSpec) -> Iterator[str]:
             yield f"{stage.name} has no columns to write to, or fewer than 0 to read"
         if stage.max_latency < 0:
             yield f"{stage.name} has max_latency {stage.max_latency}"
-    if not 1 <= spec.min_stages <= len(stages):
-        yield f"min_stages is {spec.min_stages}, of {len(stages)} stages"
     visibility = np.asarray(spec.layout.visibility)
     if visibility.shape != (len(stages) + 1,) * 2:
         yield f"visibility has shape {visibility.shape}"
