@@ -7,6 +7,9 @@ is stacked by the caller's ``vmap``; the leading axes then come first.
 
 import dataclasses
 import enum
+import functools
+import typing
+from typing import Annotated
 
 import jax
 import numpy as np
@@ -32,6 +35,13 @@ def record(cls):
     """A frozen, keyword-only dataclass whose fields are all pytree leaves."""
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     return jax.tree_util.register_dataclass(cls)
+
+
+@functools.cache
+def specs_of(cls) -> dict[str, str]:
+    """{field: what it must be, like "float [G, S]"} of one of the records below."""
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {name: hint.__metadata__[0] for name, hint in hints.items()}
 
 
 @record
@@ -63,59 +73,61 @@ class StageEvents:
       divisor: float [S]; the divisor it was spent with (1 where none was).
     """
 
-    acted: jax.Array
-    reward: jax.Array
-    reward_mask: jax.Array
-    verdict: jax.Array
-    verdict_mask: jax.Array
-    lost: jax.Array
-    state_id: jax.Array
-    level: jax.Array
-    ready: jax.Array
-    settled: jax.Array
-    fresh: jax.Array
-    forecast: jax.Array
-    forecast_mask: jax.Array
-    spent: jax.Array
-    paid: jax.Array
-    divisor: jax.Array
+    acted: Annotated[jax.Array, "bool [G, S]"]
+    reward: Annotated[jax.Array, "float [G, S]"]
+    reward_mask: Annotated[jax.Array, "bool [G, S]"]
+    verdict: Annotated[jax.Array, "float [G]"]
+    verdict_mask: Annotated[jax.Array, "bool [G]"]
+    lost: Annotated[jax.Array, "bool [G]"]
+    state_id: Annotated[jax.Array, "int [G, S]"]
+    level: Annotated[jax.Array, "int []"]
+    ready: Annotated[jax.Array, "bool [S + 1]"]
+    settled: Annotated[jax.Array, "bool []"]
+    fresh: Annotated[jax.Array, "bool [S]"]
+    forecast: Annotated[jax.Array, "float [G, S]"]
+    forecast_mask: Annotated[jax.Array, "bool [G, S]"]
+    spent: Annotated[jax.Array, "float [G, S]"]
+    paid: Annotated[jax.Array, "bool [G, S]"]
+    divisor: Annotated[jax.Array, "float [S]"]
 
 
 @record
 class StageCredit:
-    """What a credit rule answers for ONE group; the leading axis is the phase.
+    """What a credit rule answers for a group, or for [...] of them; the phase first.
 
     Attributes:
-      advantage: float [2, G, S]; 0 where nothing is due.
-      mask: bool [2, G, S]; the phase serves this member's stage now.
-      clip_low: float [2, G, S]; the ratio may fall to 1 - clip_low.
-      clip_high: float [2, G, S]; the ratio may rise to 1 + clip_high.
-      spent, paid, divisor: as in ``StageEvents``, after this service.
-      silent: bool [2, S]; served here, but nothing told the members apart.
+      advantage: float [2, ..., G, S]; 0 where nothing is due.
+      mask: bool [2, ..., G, S]; the phase serves this member's stage now.
+      clip_low: float [2, ..., G, S]; the ratio may fall to 1 - clip_low.
+      clip_high: float [2, ..., G, S]; the ratio may rise to 1 + clip_high.
+      spent: float [..., G, S]; as in ``StageEvents``, after this service.
+      paid: bool [..., G, S]; the same.
+      divisor: float [..., S]; the same.
+      silent: bool [2, ..., S]; served here, but nothing told the members apart.
     """
 
-    advantage: jax.Array
-    mask: jax.Array
-    clip_low: jax.Array
-    clip_high: jax.Array
-    spent: jax.Array
-    paid: jax.Array
-    divisor: jax.Array
-    silent: jax.Array
+    advantage: Annotated[jax.Array, "float [2, ..., G, S]"]
+    mask: Annotated[jax.Array, "bool [2, ..., G, S]"]
+    clip_low: Annotated[jax.Array, "float [2, ..., G, S]"]
+    clip_high: Annotated[jax.Array, "float [2, ..., G, S]"]
+    spent: Annotated[jax.Array, "float [..., G, S]"]
+    paid: Annotated[jax.Array, "bool [..., G, S]"]
+    divisor: Annotated[jax.Array, "float [..., S]"]
+    silent: Annotated[jax.Array, "bool [2, ..., S]"]
 
 
 @record
 class TokenCredit:
-    """Credit written onto token columns; the leading axis is the phase.
+    """Credit written onto token columns; of both phases, the phase first: [2, ..., T].
 
     Attributes:
-      advantage: float [2, ..., T].
-      clip_low: float [2, ..., T].
-      clip_high: float [2, ..., T].
-      mask: bool [2, ..., T]; true on trained tokens only.
+      advantage: float [..., T].
+      clip_low: float [..., T].
+      clip_high: float [..., T].
+      mask: bool [..., T]; true on trained tokens only.
     """
 
-    advantage: jax.Array
-    clip_low: jax.Array
-    clip_high: jax.Array
-    mask: jax.Array
+    advantage: Annotated[jax.Array, "float [..., T]"]
+    clip_low: Annotated[jax.Array, "float [..., T]"]
+    clip_high: Annotated[jax.Array, "float [..., T]"]
+    mask: Annotated[jax.Array, "bool [..., T]"]

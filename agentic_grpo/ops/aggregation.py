@@ -8,9 +8,11 @@ Leading axes are sequences.
 
 from collections.abc import Callable
 
+import jax
 import jax.numpy as jnp
 
 from agentic_grpo.errors import require
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.reductions import Mean, at_least_float32, masked, masked_mean
 
 Aggregation = Callable[..., Mean]
@@ -33,7 +35,8 @@ def constant_divisor(tokens_per_sequence: float) -> Aggregation:
         tokens_per_sequence > 0, "tokens_per_sequence", tokens_per_sequence, "positive"
     )
 
-    def aggregate(losses, mask) -> Mean:
+    @expects(losses="float [..., T]", mask="bool [..., T]")
+    def aggregate(losses: Array, mask: Array) -> Mean:
         losses = masked(losses, mask)
         sequences = losses.size // losses.shape[-1]
         count = jnp.asarray(sequences * tokens_per_sequence, losses.dtype)
@@ -42,12 +45,14 @@ def constant_divisor(tokens_per_sequence: float) -> Aggregation:
     return aggregate
 
 
-def token_mean(losses, mask) -> Mean:
+@expects(losses="float [..., T]", mask="bool [..., T]")
+def token_mean(losses: Array, mask: Array) -> Mean:
     """Σ loss / Σ tokens, so long rows weigh more: DAPO (arXiv 2503.14476)."""
     return masked_mean(losses, mask)
 
 
-def sequence_mean_token_mean(losses, mask) -> Mean:
+@expects(losses="float [..., T]", mask="bool [..., T]")
+def sequence_mean_token_mean(losses: Array, mask: Array) -> Mean:
     """Mean over sequences of the mean over their tokens: GRPO (arXiv 2402.03300).
 
     A sequence without a token does not count (as in Tunix and verl; TRL counts it).
@@ -56,11 +61,12 @@ def sequence_mean_token_mean(losses, mask) -> Mean:
     return Mean(jnp.sum(per_sequence.over()), _sequences(per_sequence))
 
 
-def sequence_mean_token_sum(losses, mask) -> Mean:
+@expects(losses="float [..., T]", mask="bool [..., T]")
+def sequence_mean_token_sum(losses: Array, mask: Array) -> Mean:
     """Mean over sequences of the sum over their tokens; empty ones do not count."""
     per_sequence = masked_mean(losses, mask, axis=-1)
     return Mean(jnp.sum(per_sequence.total), _sequences(per_sequence))
 
 
-def _sequences(per_sequence: Mean):
+def _sequences(per_sequence: Mean) -> jax.Array:
     return jnp.sum(at_least_float32(per_sequence.count > 0))

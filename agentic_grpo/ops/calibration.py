@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo import records
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.group_advantages import group_deviation
 from agentic_grpo.ops.reductions import masked, masked_mean
 
@@ -84,7 +85,10 @@ def stage_worth(state: CreditState, prior: Prior) -> jax.Array:
     return jnp.clip(slope, 0.0, 1.0)
 
 
-def group_moments(events: records.StageEvents):
+@expects(events="StageEvents")
+def group_moments(
+    events: records.StageEvents,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(mean(a_s a_N), mean(a_s²), known) of ONE group, [S] each.
 
     Both quantities are centred over the members that have both; a stage that fewer than
@@ -105,7 +109,15 @@ def _centred(values, mask):
     return masked(values - masked_mean(values, mask, axis=0).over()[None, :], mask)
 
 
-def learn(state: CreditState, events, *, decay, values=None, axis_name=None):
+@expects(events="StageEvents [U]", values="float [U, G]")
+def learn(
+    state: CreditState,
+    events: records.StageEvents,
+    *,
+    decay: float,
+    values: Array | None = None,
+    axis_name: str | None = None,
+) -> tuple[CreditState, dict[str, jax.Array], jax.Array, jax.Array]:
     """Takes in the groups whose verdict is served in this call.
 
     n settled groups with mean m turn a moving average v into decay^n v + (1 - decay^n)

@@ -1,6 +1,7 @@
 """What a credit rule is, and how one is built from the mathematics of one group."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ import numpy as np
 from agentic_grpo.errors import require
 from agentic_grpo.ops import calibration
 from agentic_grpo.ops.calibration import CreditState
+from agentic_grpo.ops.doors import Array, check, expects
 from agentic_grpo.ops.group_advantages import centred_ranks, comparable
 from agentic_grpo.ops.reductions import count, masked, sum_over_devices
 from agentic_grpo.ops.stage_returns import on_token_columns
@@ -74,7 +76,8 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
             jnp.asarray(worth, jnp.float32)[:, None], state.groups.shape
         )
 
-    def apply(state, events):
+    @_expects_events_of(num_stages)
+    def apply(state: CreditState, events: StageEvents) -> StageCredit:
         sigma, by_level = calibration.verdict_spread(state), worth_of(state)
         events = only_comparable(plan.read(events))
 
@@ -84,7 +87,8 @@ def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
 
         return jax.vmap(of_group, out_axes=_PHASE_FIRST)(events)
 
-    def update(state, events, *, axis_name=None):
+    @_expects_events_of(num_stages)
+    def update(state: CreditState, events: StageEvents, *, axis_name=None):
         events = plan.read(events)
         left_out = sum_over_devices(count_incomparable(events), axis_name)
         events = only_comparable(events)
@@ -125,13 +129,15 @@ def verdict_rule(of_group, num_stages: int, *, decay) -> CreditRule:
     """
     check_decay(decay)
 
-    def apply(state, events):
+    @_expects_events_of(num_stages)
+    def apply(state: CreditState, events: StageEvents) -> StageCredit:
         sigma = calibration.verdict_spread(state)
         return jax.vmap(lambda group: of_group(group, sigma), out_axes=_PHASE_FIRST)(
             only_comparable(events)
         )
 
-    def update(state, events, *, axis_name=None):
+    @_expects_events_of(num_stages)
+    def update(state: CreditState, events: StageEvents, *, axis_name=None):
         left_out = sum_over_devices(count_incomparable(events), axis_name)
         state, diagnostics, _, _ = calibration.learn(
             state, only_comparable(events), decay=decay, axis_name=axis_name
@@ -144,6 +150,22 @@ def verdict_rule(of_group, num_stages: int, *, decay) -> CreditRule:
         update=update,
         event_mask=np.append(np.zeros(num_stages, bool), True),
     )
+
+
+def _expects_events_of(num_stages: int):
+    """The door of a rule's functions: events of U groups, of the rule's stages."""
+
+    def decorate(function):
+        @functools.wraps(function)
+        def checked(state, events, **options):
+            check({"events": "StageEvents [U]"}, {"events": events})
+            stages = events.acted.shape[-1]
+            require(stages == num_stages, "stages of events", stages, f"{num_stages}")
+            return function(state, events, **options)
+
+        return checked
+
+    return decorate
 
 
 def only_comparable(events: StageEvents) -> StageEvents:
@@ -184,12 +206,17 @@ def check_decay(decay: float) -> None:
     require(0.0 < decay < 1.0, "decay", decay, "in (0, 1)")
 
 
+@expects(
+    stage_credit="StageCredit",
+    segment_of_column="int [T]",
+    action_mask="bool [..., G, T]",
+)
 def write_on_tokens(
     stage_credit: StageCredit,
-    segment_of_column,
-    action_mask,
+    segment_of_column: np.ndarray,
+    action_mask: Array,
     *,
-    exclude_silent=False,
+    exclude_silent: bool = False,
 ) -> TokenCredit:
     """Writes the credit of stages on the tokens that the members wrote in them.
 

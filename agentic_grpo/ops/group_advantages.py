@@ -8,8 +8,10 @@ reward would make NaN of a whole group.
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentic_grpo.errors import require_choice
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.reductions import (
     Mean,
     at_least_float32,
@@ -30,12 +32,14 @@ SCALES = ("population_std", "sample_std", "none")
 FILLS = ("reached", "carry_forward", "zero")
 
 
-def comparable(values, population) -> jax.Array:
+@expects(values="float [...]", population="bool [...]")
+def comparable(values: Array, population: Array) -> jax.Array:
     """Who can be compared, bool [...]: in the population, |value| <= 1e15, not NaN."""
     return population & (jnp.abs(values) <= LARGEST_VALUE)
 
 
-def is_silent(values, population) -> jax.Array:
+@expects(values="float [G]", population="bool [G]")
+def is_silent(values: Array, population: Array) -> jax.Array:
     """Does nothing tell the members apart? max - min < 1e-6, or fewer than two.
 
     Args:
@@ -52,7 +56,10 @@ def is_silent(values, population) -> jax.Array:
     return (jnp.sum(population) < 2) | (highest - lowest < SPREAD_FLOOR)
 
 
-def group_baseline(values, population, *, baseline="mean") -> jax.Array:
+@expects(values="float [G]", population="bool [G]")
+def group_baseline(
+    values: Array, population: Array, *, baseline: str = "mean"
+) -> jax.Array:
     """What each member is compared with.
 
     ``mean``: b = (1/n) Σ_j r_j. ``leave_one_out``: b_i = (1/(n-1)) Σ_{j≠i} r_j, which
@@ -77,7 +84,8 @@ def group_baseline(values, population, *, baseline="mean") -> jax.Array:
     return Mean(total - values, count - population.astype(values.dtype)).over()
 
 
-def group_deviation(values, population, *, ddof=0) -> jax.Array:
+@expects(values="float [G]", population="bool [G]")
+def group_deviation(values: Array, population: Array, *, ddof: int = 0) -> jax.Array:
     """Standard deviation [] of the values [G] in the population; 0 for n <= ddof."""
     population = comparable(values, population)
     values = masked(values, population)
@@ -86,7 +94,8 @@ def group_deviation(values, population, *, ddof=0) -> jax.Array:
     return square_root(Mean(squares.total, squares.count - ddof).over())
 
 
-def centred_ranks(values, population) -> jax.Array:
+@expects(values="float [G]", population="bool [G]")
+def centred_ranks(values: Array, population: Array) -> jax.Array:
     """Mid-ranks of the population, centred and scaled into [-1/2, 1/2].
 
     rank_i = (1 / (2 (n - 1))) Σ_j sign(r_i - r_j): the highest gets 1/2, the lowest
@@ -110,9 +119,15 @@ def centred_ranks(values, population) -> jax.Array:
     return wins / (2.0 * jnp.maximum(others, 1.0))
 
 
+@expects(rewards="float [G]", mask="bool [G]")
 def group_advantages(
-    rewards, mask, *, baseline="mean", scale="population_std", use_ranks=False
-):
+    rewards: Array,
+    mask: Array,
+    *,
+    baseline: str = "mean",
+    scale: str = "population_std",
+    use_ranks: bool = False,
+) -> tuple[jax.Array, jax.Array]:
     """Centres, and optionally scales, the rewards of one group.
 
     A_i = (r_i - b_i) / scale. GRPO (arXiv 2402.03300): mean and ``sample_std`` (as
@@ -142,16 +157,23 @@ def group_advantages(
     return jnp.where(silent, 0.0, centred), silent
 
 
-def centre(values, population, *, baseline="mean") -> jax.Array:
+@expects(values="float [G]", population="bool [G]")
+def centre(values: Array, population: Array, *, baseline: str = "mean") -> jax.Array:
     """r_i - b_i, float [G]; 0 outside the population. Knows nothing of silence."""
     population = comparable(values, population)
     reference = group_baseline(values, population, baseline=baseline)
     return masked(at_least_float32(values) - reference, population)
 
 
+@expects(rewards="float [N]", group_ids="int [N]", mask="bool [N]")
 def advantages_by_id(
-    rewards, group_ids, mask, *, baseline="mean", scale="population_std"
-):
+    rewards: Array,
+    group_ids: Array,
+    mask: Array,
+    *,
+    baseline: str = "mean",
+    scale: str = "population_std",
+) -> tuple[jax.Array, jax.Array]:
     """``group_advantages`` of many groups that lie mixed, in any order.
 
     Compares all pairs, so it needs N² numbers: meant for a batch, not for a data set.
@@ -176,7 +198,10 @@ def advantages_by_id(
     return masked(jnp.diagonal(advantages), mask), silent
 
 
-def scale_by_batch(centred, mask, *, recentre=False, axis_name=None) -> jax.Array:
+@expects(centred="float [..., G]", mask="bool [..., G]")
+def scale_by_batch(
+    centred: Array, mask: Array, *, recentre: bool = False, axis_name: str | None = None
+) -> jax.Array:
     """Divides centred rewards by their deviation over the whole batch.
 
     LitePPO (arXiv 2508.08221): group mean, batch deviation. With ``recentre`` the batch
@@ -200,7 +225,22 @@ def scale_by_batch(centred, mask, *, recentre=False, axis_name=None) -> jax.Arra
     return jnp.where(silent, 0.0, chosen / jnp.where(silent, 1.0, deviation))
 
 
-def fill_stopped(rewards, reward_mask, acted, *, fill, rewarded, lost=None):
+@expects(
+    rewards="float [G, S]",
+    reward_mask="bool [G, S]",
+    acted="bool [G, S]",
+    rewarded="bool [S]",
+    lost="bool [G]",
+)
+def fill_stopped(
+    rewards: Array,
+    reward_mask: Array,
+    acted: Array,
+    *,
+    fill: str,
+    rewarded: np.ndarray,
+    lost: Array | None = None,
+) -> tuple[jax.Array, jax.Array]:
     """Values for the members that had already stopped, so that stopping is comparable.
 
     The policy decides when to stop. A baseline over those who *reached* a stage then

@@ -10,14 +10,15 @@ masked *before* the exponential, so NaN or inf on padding reaches neither values
 gradients.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo.errors import require, require_choice
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.reductions import at_least_float32, masked
 from agentic_grpo.ops.stage_returns import on_token_columns
 
@@ -30,7 +31,7 @@ ANCHORS = ("behaviour", "post_immediate", "proximal")
 
 
 @jax.custom_jvp
-def bounded_exp(exponent) -> jax.Array:
+def bounded_exp(exponent: Array) -> jax.Array:
     """exp of the exponent held within ±20, with the slope of the exp it returns.
 
     Finite in value and gradient for any finite exponent, and never of zero slope: a
@@ -46,18 +47,32 @@ def _bounded_exp_jvp(primals, tangents):
     return value, value * tangents[0]
 
 
-def log_ratios(log_probs, anchor_log_probs, mask) -> jax.Array:
+@expects(log_probs="float [...]", anchor_log_probs="float [...]", mask="bool [...]")
+def log_ratios(log_probs: Array, anchor_log_probs: Array, mask: Array) -> jax.Array:
     """log pi - log mu where ``mask``, else exactly 0; [..., T]."""
     log_probs = at_least_float32(log_probs)
     return masked(log_probs - at_least_float32(anchor_log_probs), mask)
 
 
-def token_ratios(log_probs, anchor_log_probs, mask) -> jax.Array:
+@expects(log_probs="float [...]", anchor_log_probs="float [...]", mask="bool [...]")
+def token_ratios(log_probs: Array, anchor_log_probs: Array, mask: Array) -> jax.Array:
     """pi / mu of each token, exactly 1 outside the mask; [..., T]."""
     return bounded_exp(log_ratios(log_probs, anchor_log_probs, mask))
 
 
-def product_ratios(log_probs, anchor_log_probs, mask, *, segment_of_column=None):
+@expects(
+    log_probs="float [..., T]",
+    anchor_log_probs="float [..., T]",
+    mask="bool [..., T]",
+    segment_of_column="int [T]",
+)
+def product_ratios(
+    log_probs: Array,
+    anchor_log_probs: Array,
+    mask: Array,
+    *,
+    segment_of_column: np.ndarray | None = None,
+) -> jax.Array:
     """Π_k pi_k / mu_k over the tokens of an episode, or of each stage, on its tokens.
 
     Args:
@@ -74,7 +89,19 @@ def product_ratios(log_probs, anchor_log_probs, mask, *, segment_of_column=None)
     return bounded_exp(masked(totals, mask))
 
 
-def geometric_mean_ratios(log_probs, anchor_log_probs, mask, *, segment_of_column=None):
+@expects(
+    log_probs="float [..., T]",
+    anchor_log_probs="float [..., T]",
+    mask="bool [..., T]",
+    segment_of_column="int [T]",
+)
+def geometric_mean_ratios(
+    log_probs: Array,
+    anchor_log_probs: Array,
+    mask: Array,
+    *,
+    segment_of_column: np.ndarray | None = None,
+) -> jax.Array:
     """(Π_k pi_k / mu_k)^(1 / n) over the n tokens of an episode, or of each stage.
 
     The sequence ratio of GSPO (arXiv 2507.18071). Shapes as in ``product_ratios``.
@@ -84,7 +111,9 @@ def geometric_mean_ratios(log_probs, anchor_log_probs, mask, *, segment_of_colum
     return bounded_exp(masked(totals / jnp.maximum(counts, 1.0), mask))
 
 
-def _segment_sums(values, mask, segment_of_column):
+def _segment_sums(
+    values: jax.Array, mask: Array, segment_of_column: np.ndarray | None
+) -> tuple[jax.Array, jax.Array]:
     """Sums of values, and of the mask, over each token's segment; both [..., T]."""
     mask = jnp.broadcast_to(mask, values.shape)
     counts = mask.astype(values.dtype)
@@ -94,7 +123,6 @@ def _segment_sums(values, mask, segment_of_column):
             for x in (values, counts)
         )
     segments = np.asarray(segment_of_column)
-    chex.assert_equal(segments.shape, values.shape[-1:])
     columns = [np.flatnonzero(segments == s) for s in range(int(segments.max()) + 1)]
 
     def over_stages(x):
@@ -104,17 +132,23 @@ def _segment_sums(values, mask, segment_of_column):
     return over_stages(values), over_stages(counts)
 
 
+@expects(
+    log_probs="float [..., T]",
+    behaviour_log_probs="float [..., T]",
+    mask="bool [..., T]",
+    segment_of_column="int [T]",
+)
 def importance_weights(
-    log_probs,
-    behaviour_log_probs,
-    mask,
+    log_probs: Array,
+    behaviour_log_probs: Array,
+    mask: Array,
     *,
-    level="token",
-    treatment="truncate",
-    low=0.0,
-    high=2.0,
-    length_normalised=False,
-    segment_of_column=None,
+    level: str = "token",
+    treatment: str = "truncate",
+    low: float = 0.0,
+    high: float = 2.0,
+    length_normalised: bool = False,
+    segment_of_column: np.ndarray | None = None,
 ) -> jax.Array:
     """Detached weights pi / mu, for a loss that is not itself a function of the ratio.
 
@@ -162,8 +196,20 @@ def importance_weights(
     return jax.lax.stop_gradient(masked(weights, mask))
 
 
+@expects(
+    log_probs="float [..., T]",
+    behaviour_log_probs="float [..., T]",
+    mask="bool [..., T]",
+    segment_of_column="int [T]",
+)
 def sequence_rejection(
-    log_probs, behaviour_log_probs, mask, *, low, high, segment_of_column=None
+    log_probs: Array,
+    behaviour_log_probs: Array,
+    mask: Array,
+    *,
+    low: float,
+    high: float,
+    segment_of_column: np.ndarray | None = None,
 ) -> jax.Array:
     """Which tokens stay if whole sequences are rejected by their geometric mean ratio.
 
@@ -193,14 +239,20 @@ class Anchored(NamedTuple):
     weights: jax.Array
 
 
+@expects(
+    log_probs="float [..., T]",
+    behaviour_log_probs="float [..., T]",
+    mask="bool [..., T]",
+    post_immediate="float [..., T]",
+)
 def anchored(
-    log_probs,
-    behaviour_log_probs,
-    mask,
+    log_probs: Array,
+    behaviour_log_probs: Array,
+    mask: Array,
     *,
-    anchor="behaviour",
-    post_immediate=None,
-    weigh=None,
+    anchor: str = "behaviour",
+    post_immediate: Array | None = None,
+    weigh: Callable[..., jax.Array] | None = None,
 ) -> Anchored:
     """The three anchors of the ratio, with the weight that makes each one importance.
 

@@ -21,22 +21,45 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo.errors import require_choice
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.importance_ratios import bounded_exp, log_ratios, token_ratios
 from agentic_grpo.ops.reductions import masked
 
 
-def k1(log_probs, reference_log_probs, mask=None) -> jax.Array:
+@expects(
+    log_probs="float [...]",
+    reference_log_probs="float [...]",
+    mask="bool [...]",
+)
+def k1(
+    log_probs: Array, reference_log_probs: Array, mask: Array | None = None
+) -> jax.Array:
     """log pi - log ref per token [..., T]; 0 outside the mask, if one is given."""
     reference_log_probs = jax.lax.stop_gradient(reference_log_probs)
-    return log_ratios(log_probs, reference_log_probs, True if mask is None else mask)
+    mask = jnp.ones(log_probs.shape, bool) if mask is None else mask
+    return log_ratios(log_probs, reference_log_probs, mask)
 
 
-def k2(log_probs, reference_log_probs, mask=None) -> jax.Array:
+@expects(
+    log_probs="float [...]",
+    reference_log_probs="float [...]",
+    mask="bool [...]",
+)
+def k2(
+    log_probs: Array, reference_log_probs: Array, mask: Array | None = None
+) -> jax.Array:
     """(log pi - log ref)² / 2 per token [..., T]; as a loss the gradient of the KL."""
     return k1(log_probs, reference_log_probs, mask) ** 2 / 2.0
 
 
-def k3(log_probs, reference_log_probs, mask=None) -> jax.Array:
+@expects(
+    log_probs="float [...]",
+    reference_log_probs="float [...]",
+    mask="bool [...]",
+)
+def k3(
+    log_probs: Array, reference_log_probs: Array, mask: Array | None = None
+) -> jax.Array:
     """e^-x - 1 + x per token [..., T], x = log pi - log ref; never negative.
 
     The exponent is held within ±20, so that value and gradient stay finite, and the
@@ -49,14 +72,32 @@ def k3(log_probs, reference_log_probs, mask=None) -> jax.Array:
 _ESTIMATORS = {"k1": k1, "k2": k2, "k3": k3}
 
 
-def kl_estimates(log_probs, reference_log_probs, mask, *, estimator) -> jax.Array:
+@expects(
+    log_probs="float [...]",
+    reference_log_probs="float [...]",
+    mask="bool [...]",
+)
+def kl_estimates(
+    log_probs: Array, reference_log_probs: Array, mask: Array, *, estimator: str
+) -> jax.Array:
     """The named estimator's value per token [..., T], 0 outside the mask."""
     require_choice("estimator", estimator, _ESTIMATORS)
     return _ESTIMATORS[estimator](log_probs, reference_log_probs, mask)
 
 
+@expects(
+    log_probs="float [...]",
+    reference_log_probs="float [...]",
+    mask="bool [...]",
+    behaviour_log_probs="float [...]",
+)
 def kl_loss(
-    log_probs, reference_log_probs, mask, *, estimator, behaviour_log_probs=None
+    log_probs: Array,
+    reference_log_probs: Array,
+    mask: Array,
+    *,
+    estimator: str,
+    behaviour_log_probs: Array | None = None,
 ) -> jax.Array:
     """A KL term of the loss, per token.
 
@@ -84,8 +125,18 @@ def kl_loss(
     return ratios * values
 
 
+@expects(
+    log_probs="float [..., T]",
+    reference_log_probs="float [..., T]",
+    mask="bool [..., T]",
+)
 def kl_reward(
-    log_probs, reference_log_probs, mask, *, estimator="k1", to_go=False
+    log_probs: Array,
+    reference_log_probs: Array,
+    mask: Array,
+    *,
+    estimator: str = "k1",
+    to_go: bool = False,
 ) -> jax.Array:
     """Minus the KL estimate as a detached reward per token, to add to the advantage.
 

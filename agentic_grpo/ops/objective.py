@@ -5,13 +5,17 @@ the learner calls.
 """
 
 import functools
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentic_grpo.errors import require, require_choice
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.importance_ratios import (
     ANCHORS,
+    Anchored,
     anchored,
     importance_weights,
     log_ratios,
@@ -19,27 +23,28 @@ from agentic_grpo.ops.importance_ratios import (
 )
 from agentic_grpo.ops.kl_estimators import kl_reward
 from agentic_grpo.ops.policy_losses import (
+    Objective,
     is_clipped,
     reinforce_loss,
     token_credit,
     two_phase_losses,
 )
 from agentic_grpo.ops.ratio_statistics import dropped_credit, weight_moments
-from agentic_grpo.ops.reductions import Mean, masked_mean
-from agentic_grpo.records import PHASES
+from agentic_grpo.ops.reductions import Reduction, masked_mean
+from agentic_grpo.records import PHASES, TokenCredit
 
 
 def make_objective(
-    objective,
+    objective: Objective,
     *,
-    anchor,
-    level,
-    treatment,
-    low,
-    high,
-    length_normalised,
-    segment_of_column,
-):
+    anchor: str,
+    level: str,
+    treatment: str,
+    low: float,
+    high: float,
+    length_normalised: bool,
+    segment_of_column: np.ndarray,
+) -> Callable[..., tuple[jax.Array, dict[str, Reduction]]]:
     """The ``LearnerSettings.objective`` of an anchor and an importance treatment.
 
     The anchors are those of ``ops.importance_ratios.anchored``. With ``behaviour`` the
@@ -83,7 +88,18 @@ def make_objective(
         segment_of_column=segment_of_column if level == "stage" else None,
     )
 
-    def compute(log_probs, anchor_log_probs, behaviour_log_probs, credit):
+    @expects(
+        log_probs="float [N, T]",
+        anchor_log_probs="float [N, T]",
+        behaviour_log_probs="float [N, T]",
+        credit="TokenCredit [2]",
+    )
+    def compute(
+        log_probs: Array,
+        anchor_log_probs: Array | None,
+        behaviour_log_probs: Array,
+        credit: TokenCredit,
+    ) -> tuple[jax.Array, dict[str, Reduction]]:
         reference = anchored(
             log_probs,
             behaviour_log_probs,
@@ -105,9 +121,20 @@ def make_objective(
     return compute
 
 
+@expects(
+    log_probs="float [..., T]",
+    reference_log_probs="float [..., T]",
+    mask="bool [..., T]",
+    behaviour_log_probs="float [..., T]",
+)
 def kl_as_reward(
-    log_probs, reference_log_probs, mask, *, estimator, behaviour_log_probs
-):
+    log_probs: Array,
+    reference_log_probs: Array,
+    mask: Array,
+    *,
+    estimator: str,
+    behaviour_log_probs: Array,
+) -> jax.Array:
     """The KL as a penalty on the reward of each token, in place of a term of the loss.
 
     -sg(rho) sg(-k) log pi: a policy gradient whose advantage is minus the estimate.
@@ -121,7 +148,17 @@ def kl_as_reward(
     return reinforce_loss(log_probs, behaviour_log_probs, credit)
 
 
-def diagnose(log_probs, reference, behaviour_log_probs, credit) -> dict[str, Mean]:
+@expects(
+    log_probs="float [N, T]",
+    behaviour_log_probs="float [N, T]",
+    credit="TokenCredit [2]",
+)
+def diagnose(
+    log_probs: Array,
+    reference: Anchored,
+    behaviour_log_probs: Array,
+    credit: TokenCredit,
+) -> dict[str, Reduction]:
     """How far the policy has moved from what sampled, and what credit that costs.
 
     Args:
@@ -136,7 +173,7 @@ def diagnose(log_probs, reference, behaviour_log_probs, credit) -> dict[str, Mea
       the advantage ``dropped_tokens_*`` and ``dropped_credit_*``: what the clip, or a
       weight of 0, takes the gradient away from.
     """
-    metrics = {}
+    metrics: dict[str, Reduction] = {}
     for index, phase in enumerate(PHASES):
         part = jax.tree.map(lambda x, index=index: x[index], credit)
         mask = part.mask

@@ -10,8 +10,10 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentic_grpo.errors import require
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.importance_ratios import (
     bounded_exp,
     geometric_mean_ratios,
@@ -24,7 +26,14 @@ from agentic_grpo.records import TokenCredit
 Objective = Callable[..., jax.Array]
 
 
-def token_credit(advantage, mask, *, clip_low, clip_high) -> TokenCredit:
+@expects(mask="bool [..., T]")
+def token_credit(
+    advantage: Array | float,
+    mask: Array,
+    *,
+    clip_low: Array | float,
+    clip_high: Array | float,
+) -> TokenCredit:
     """A ``TokenCredit`` for another loop; the arguments broadcast to [..., T]."""
     advantage = masked(advantage, mask)
 
@@ -40,7 +49,8 @@ def token_credit(advantage, mask, *, clip_low, clip_high) -> TokenCredit:
     )
 
 
-def is_clipped(ratios, credit: TokenCredit) -> jax.Array:
+@expects(ratios="float [..., T]", credit="TokenCredit")
+def is_clipped(ratios: Array, credit: TokenCredit) -> jax.Array:
     """Tokens [..., T] whose ratio has left the range on the side the credit pushes to.
 
     There, and only there, PPO's clip takes the gradient away; a push back passes.
@@ -50,7 +60,12 @@ def is_clipped(ratios, credit: TokenCredit) -> jax.Array:
     return (above | below) & credit.mask
 
 
-def ppo_clip_loss(log_probs, anchor_log_probs, credit: TokenCredit) -> jax.Array:
+@expects(
+    log_probs="float [..., T]", anchor_log_probs="float [..., T]", credit="TokenCredit"
+)
+def ppo_clip_loss(
+    log_probs: Array, anchor_log_probs: Array, credit: TokenCredit
+) -> jax.Array:
     """-min(rho A, clip(rho, 1 - low, 1 + high) A) per token.
 
     PPO (arXiv 1707.06347) with separate bounds (DAPO, 2503.14476).
@@ -59,8 +74,15 @@ def ppo_clip_loss(log_probs, anchor_log_probs, credit: TokenCredit) -> jax.Array
     return _clipped_surrogate(ratios, credit)
 
 
+@expects(
+    log_probs="float [..., T]", anchor_log_probs="float [..., T]", credit="TokenCredit"
+)
 def dual_clip_loss(
-    log_probs, anchor_log_probs, credit: TokenCredit, *, max_ratio=3.0
+    log_probs: Array,
+    anchor_log_probs: Array,
+    credit: TokenCredit,
+    *,
+    max_ratio: float = 3.0,
 ) -> jax.Array:
     """PPO's clip, and for A < 0 a loss of at most -max_ratio A (arXiv 1912.09729).
 
@@ -72,8 +94,18 @@ def dual_clip_loss(
     return _clipped_surrogate(jnp.where(too_far, max_ratio, ratios), credit)
 
 
+@expects(
+    log_probs="float [..., T]",
+    anchor_log_probs="float [..., T]",
+    credit="TokenCredit",
+    segment_of_column="int [T]",
+)
 def gspo_loss(
-    log_probs, anchor_log_probs, credit: TokenCredit, *, segment_of_column=None
+    log_probs: Array,
+    anchor_log_probs: Array,
+    credit: TokenCredit,
+    *,
+    segment_of_column: np.ndarray | None = None,
 ) -> jax.Array:
     """PPO's clip on the geometric mean ratio of an episode, or of each stage.
 
@@ -96,7 +128,12 @@ def gspo_loss(
     return _clipped_surrogate(_detached(shared) * unit, credit)
 
 
-def cispo_loss(log_probs, anchor_log_probs, credit: TokenCredit) -> jax.Array:
+@expects(
+    log_probs="float [..., T]", anchor_log_probs="float [..., T]", credit="TokenCredit"
+)
+def cispo_loss(
+    log_probs: Array, anchor_log_probs: Array, credit: TokenCredit
+) -> jax.Array:
     """-sg(clip(rho, 1 - low, 1 + high)) A log pi (arXiv 2506.13585).
 
     The weight is clipped, not the update: no token loses its gradient.
@@ -106,7 +143,12 @@ def cispo_loss(log_probs, anchor_log_probs, credit: TokenCredit) -> jax.Array:
     return _weighted_log_probs(log_probs, weights, credit)
 
 
-def reinforce_loss(log_probs, anchor_log_probs, credit: TokenCredit) -> jax.Array:
+@expects(
+    log_probs="float [..., T]", anchor_log_probs="float [..., T]", credit="TokenCredit"
+)
+def reinforce_loss(
+    log_probs: Array, anchor_log_probs: Array, credit: TokenCredit
+) -> jax.Array:
     """-sg(rho) A log pi: the exact gradient at today's policy, of unbounded variance.
 
     The clip range is not used. With today's log-probs as the anchor rho is 1, which
@@ -116,8 +158,19 @@ def reinforce_loss(log_probs, anchor_log_probs, credit: TokenCredit) -> jax.Arra
     return _weighted_log_probs(log_probs, ratios, credit)
 
 
+@expects(
+    log_probs="float [..., T]",
+    anchor_log_probs="float [..., T]",
+    credit="TokenCredit [2]",
+    weights="float [..., T]",
+)
 def two_phase_losses(
-    log_probs, anchor_log_probs, credit: TokenCredit, *, objective, weights=None
+    log_probs: Array,
+    anchor_log_probs: Array,
+    credit: TokenCredit,
+    *,
+    objective: Objective,
+    weights: Array | None = None,
 ) -> jax.Array:
     """Losses of both phases from one forward pass.
 
@@ -137,13 +190,15 @@ def two_phase_losses(
     return losses * masked(_detached(weights)[None], credit.mask)
 
 
-def _clipped_surrogate(ratios, credit):
+def _clipped_surrogate(ratios: jax.Array, credit: TokenCredit) -> jax.Array:
     advantage = _detached(masked(credit.advantage, credit.mask))
     bound = jnp.where(advantage > 0.0, 1.0 + credit.clip_high, 1.0 - credit.clip_low)
     return -advantage * jnp.where(is_clipped(ratios, credit), bound, ratios)
 
 
-def _weighted_log_probs(log_probs, weights, credit):
+def _weighted_log_probs(
+    log_probs: Array, weights: jax.Array, credit: TokenCredit
+) -> jax.Array:
     scores = masked(credit.advantage * weights, credit.mask)
     return -_detached(scores) * masked(log_probs, credit.mask)
 

@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.reductions import (
     Mean,
     WeightMoments,
@@ -13,7 +14,8 @@ from agentic_grpo.ops.reductions import (
 from agentic_grpo.records import TokenCredit
 
 
-def weight_moments(weights, mask) -> WeightMoments:
+@expects(weights="float [...]", mask="bool [...]")
+def weight_moments(weights: Array, mask: Array) -> WeightMoments:
     """``WeightMoments`` of the weights [...] where ``mask``."""
     weights = masked(weights, mask)
     mean = masked_mean(weights, mask)
@@ -21,12 +23,18 @@ def weight_moments(weights, mask) -> WeightMoments:
     return WeightMoments(mean.total, square.total, mean.count)
 
 
-def effective_sample_share(weights, mask, *, axis_name=None) -> jax.Array:
+@expects(weights="float [...]", mask="bool [...]")
+def effective_sample_share(
+    weights: Array, mask: Array, *, axis_name: str | None = None
+) -> jax.Array:
     """(Σw)² / (n Σw²) in [0, 1]: 1 if all n weights are equal, 1/n if one rules; []."""
     return weight_moments(weights, mask).over(axis_name)
 
 
-def chi_square(weights, mask, *, axis_name=None) -> jax.Array:
+@expects(weights="float [...]", mask="bool [...]")
+def chi_square(
+    weights: Array, mask: Array, *, axis_name: str | None = None
+) -> jax.Array:
     """E[w²] - 1 []: the divergence of the policies if the weights have mean 1."""
     square = masked_mean(masked(weights, mask) ** 2, mask)
     if axis_name is not None:
@@ -34,7 +42,8 @@ def chi_square(weights, mask, *, axis_name=None) -> jax.Array:
     return jnp.where(square.count > 0, square.over() - 1.0, 0.0)
 
 
-def dropped_credit(dropped, credit: TokenCredit) -> dict[str, Mean]:
+@expects(dropped="bool [..., T]", credit="TokenCredit")
+def dropped_credit(dropped: Array, credit: TokenCredit) -> dict[str, Mean]:
     """How much credit was dropped, by sign.
 
     Args:

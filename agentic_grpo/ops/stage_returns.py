@@ -1,14 +1,17 @@
 """Returns and increments of the stages of one episode, and values on token columns."""
 
-import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.reductions import masked
 
 
-def stage_returns(rewards, mask, discount) -> jax.Array:
+@expects(rewards="float [S]", mask="bool [S]", discount="float []")
+def stage_returns(
+    rewards: Array, mask: Array, discount: jax.Array | float
+) -> jax.Array:
     """Discounted reward-to-go per stage of ONE episode: G_s = r_s + discount G_{s+1}.
 
     A stage without a reward earns 0 but still takes a step of time.
@@ -21,8 +24,6 @@ def stage_returns(rewards, mask, discount) -> jax.Array:
     Returns:
       float [S]; the last entry equals the last reward.
     """
-    chex.assert_rank([rewards, mask], 1)
-    chex.assert_equal_shape([rewards, mask])
     rewards = masked(rewards, mask)
 
     def backward(to_go, reward):
@@ -33,7 +34,8 @@ def stage_returns(rewards, mask, discount) -> jax.Array:
     return jax.lax.scan(backward, start, rewards, reverse=True)[1]
 
 
-def stage_increments(levels, mask) -> jax.Array:
+@expects(levels="float [S]", mask="bool [S]")
+def stage_increments(levels: Array, mask: Array) -> jax.Array:
     """What each stage added to a level, ONE episode: r_s - r_(last observed before s).
 
     The first level is measured from 0. A stage that nothing was observed of adds 0, and
@@ -46,8 +48,6 @@ def stage_increments(levels, mask) -> jax.Array:
     Returns:
       float [S]; 0 where not observed.
     """
-    chex.assert_rank([levels, mask], 1)
-    chex.assert_equal_shape([levels, mask])
     levels = masked(levels, mask)
 
     def forward(last, observation):
@@ -59,7 +59,8 @@ def stage_increments(levels, mask) -> jax.Array:
     return masked(levels - before, mask)
 
 
-def on_token_columns(values, segment_of_column) -> jax.Array:
+@expects(values="any [..., S]", segment_of_column="int [T]")
+def on_token_columns(values: Array, segment_of_column: np.ndarray) -> jax.Array:
     """Writes one value per stage on the stage's token columns; 0 on the prompt.
 
     A chain of selects: no gather, and what other stages hold (NaN, inf) stays there.
@@ -71,7 +72,6 @@ def on_token_columns(values, segment_of_column) -> jax.Array:
     Returns:
       [..., T] of the same dtype.
     """
-    chex.assert_rank(segment_of_column, 1)
     segments = np.asarray(segment_of_column)
     leading = values.shape[:-1]
     columns = jnp.zeros((*leading, segments.size), values.dtype)

@@ -8,11 +8,11 @@ are computed again. Memory does not grow with the vocabulary.
 
 import functools
 
-import chex
 import jax
 import jax.numpy as jnp
 
 from agentic_grpo.errors import require
+from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.reductions import masked
 
 #: Logits held at a time, in numbers, when no chunk size is given: 16 MiB in float32.
@@ -23,16 +23,23 @@ MIN_CHUNK = 256
 LOWEST = -1e38
 
 
+@expects(
+    hidden="float [..., H]",
+    unembedding="float [V, H]",
+    targets="int [...]",
+    mask="bool [...]",
+    temperature="float []",
+)
 def token_log_probs(
-    hidden,
-    unembedding,
-    targets,
+    hidden: Array,
+    unembedding: Array,
+    targets: Array,
     *,
-    temperature=1.0,
-    mask=None,
-    chunk_size=None,
-    with_entropy=True,
-):
+    temperature: jax.Array | float = 1.0,
+    mask: Array | None = None,
+    chunk_size: int | None = None,
+    with_entropy: bool = True,
+) -> tuple[jax.Array, jax.Array | None]:
     """log softmax(hidden @ unembeddingᵀ / temperature) of the targets, and its entropy.
 
     With the logits z of ``read_out``: log pi_t = z_t[y_t] - log Σ_v exp z_t[v] and
@@ -58,9 +65,6 @@ def token_log_probs(
       (log_probs float32 [..., T], entropy float32 [..., T] or None).
     """
     hidden, unembedding, targets = map(jnp.asarray, (hidden, unembedding, targets))
-    chex.assert_rank(unembedding, 2)
-    chex.assert_equal_shape_suffix([hidden, unembedding], 1)
-    chex.assert_equal(hidden.shape[:-1], targets.shape)
     if isinstance(temperature, (int, float)):
         require(temperature > 0, "temperature", temperature, "positive")
     if chunk_size is not None:
@@ -84,7 +88,10 @@ def token_log_probs(
     )
 
 
-def read_out(hidden, unembedding, *, temperature=1.0):
+@expects(hidden="float [..., H]", unembedding="float [V, H]", temperature="float []")
+def read_out(
+    hidden: Array, unembedding: Array, *, temperature: jax.Array | float = 1.0
+) -> jax.Array:
     """The logits z = hidden @ unembeddingᵀ / temperature, as they are read everywhere.
 
     The unembedding is rounded to the type of ``hidden``, so that bfloat16 activations
