@@ -12,8 +12,9 @@ from absl import app, flags, logging
 
 from agentic_grpo.training import compile_cache, paths
 from agentic_grpo.training.checkpoints import CheckpointError
+from agentic_grpo.training.loop import NonFiniteError
 from agentic_grpo.training.plain_text import printable
-from experiments.runs import vmapped_seeds, workdir
+from experiments.runs import seeds_together, workdir
 
 WORKDIRS = flags.DEFINE_multi_string(
     "workdir", None, "The folder of a seed; once for each.", required=True
@@ -35,14 +36,14 @@ def main(argv):
     try:
         folders = [paths.locate_workdir(folder) for folder in WORKDIRS.value]
         compile_cache.enable(COMPILE_CACHE.value)
-        vmapped_seeds.run(
+        seeds_together.run(
             folders,
             [workdir.load_config(folder) for folder in folders],
             warm_start_cache=paths.locate(shared, "warm_start_cache")
             if shared
             else None,
         )
-    except (ValueError, CheckpointError, vmapped_seeds.SeedsError) as error:
+    except (ValueError, CheckpointError, NonFiniteError) as error:
         sys.exit(printable(f"error: {error}"))
 
 

@@ -42,7 +42,7 @@ if [[ -n "$quick" ]]; then
   suites=(quick)
 elif [[ ${#suites[@]} -eq 0 ]]; then
   suites=(
-    credit tool_workflow map prior divisor phase_weights staleness anchor baseline
+    credit critic tool_workflow map prior divisor phase_weights staleness anchor baseline
     group_size stages
   )
 fi

@@ -101,7 +101,7 @@ def get_config() -> ConfigDict:
         agentic=create(
             fill="carry_forward",  # carry_forward, zero, reached: of stopped members
             skill_fill="zero",
-            immediate_weight=1.0,  # 0.3 is safer where rewards mislead: BUILD_NOTES.md
+            immediate_weight=1.0,  # 0.3 is safer where rewards mislead
             correction_weight=1.0,
             skill_weight=1.0,
             skill_as_estimate=False,

@@ -9,10 +9,9 @@ on small visible tests, out of fuel on the hidden ones. Half of the visible test
 hidden-like (stage rewards are partly truthful); the verdict comes 10 ticks late, all or
 nothing.
 
-Expected: solve rate on 1,024 test problems from 0.08 to between 0.88 and 0.98 (0.97 to
-0.98 over six seeds, each on one core; seed 0 on two cores, which round differently:
-0.886) in 1.5 minutes on two quiet cores, compilation included. Plain GRPO beside it is
-in BUILD_NOTES.md, "Results log".
+Expected: solve rate on 1,024 test problems from 0.08 to 0.97 or more, rising without a
+fall of more than 0.05 on the way, in 1.5 minutes on two quiet cores, compilation
+included (seeds, on one core and on two: experiments/results/README.md).
 """
 
 from experiments.configs import default

@@ -43,7 +43,8 @@ LEVEL = 0.8
 ROUNDING = 1e-9
 SOLVE_RATE = "solve_rate"
 TICKS, EPISODES, TOKENS = "ticks", "episodes", "gradient_tokens"
-SPENT = (TICKS, EPISODES, TOKENS)
+AFTER_PILOT = "ticks_after_pilot"
+SPENT = (TICKS, AFTER_PILOT, EPISODES, TOKENS)
 #: What arms are compared in: the level at the end, and how soon they reach 80%.
 METRICS = (SOLVE_RATE, *(f"{spent}_to_80" for spent in SPENT))
 
@@ -54,10 +55,12 @@ class Curve:
 
     Attributes:
       ticks, episodes, gradient_tokens: spent, since the warm start.
+      ticks_after_pilot: ticks less those of the pilot, in which nothing is trained.
       solve_rate: on held-out problems.
     """
 
     ticks: np.ndarray
+    ticks_after_pilot: np.ndarray
     episodes: np.ndarray
     gradient_tokens: np.ndarray
     solve_rate: np.ndarray
@@ -199,14 +202,13 @@ def read_curve(folder: pathlib.Path) -> Curve:
     for line in metrics.read(folder):
         passed = line["tick"] - spent[TICKS]
         spent[TICKS] = line["tick"]
+        spent[AFTER_PILOT] = line["tick"] - line.get("pilot_ticks", 0.0)
         spent[EPISODES] += passed * line.get("groups_started", 0.0) * members
         spent[TOKENS] += passed * line.get("gradient_tokens", 0.0)
         if "eval/solve_rate" in line:
             rows.append((*spent.values(), line["eval/solve_rate"]))
-    ticks, episodes, tokens, rates = np.array(rows, float).reshape(-1, 4).T
-    return Curve(
-        ticks=ticks, episodes=episodes, gradient_tokens=tokens, solve_rate=rates
-    )
+    *columns, rates = np.array(rows, float).reshape(-1, len(SPENT) + 1).T
+    return Curve(**dict(zip(SPENT, columns, strict=True)), solve_rate=rates)
 
 
 def compare(
@@ -282,6 +284,7 @@ def check(suite: SuiteResults, claim: Mapping[str, Any]) -> tuple[bool | None, s
             claim["at_most"] is None or value <= claim["at_most"] + ROUNDING,
             claim["high_below"] is None or high < claim["high_below"],
             claim["low_above"] is None or low > claim["low_above"],
+            claim.get("at_least") is None or value >= claim["at_least"] - ROUNDING,
         ]
     )
     return holds, numbers

@@ -17,6 +17,7 @@ from experiments.studies.comparison import (
 TITLES = {
     SOLVE_RATE: "solve rate at the end",
     "ticks_to_80": "ticks to 80%",
+    "ticks_after_pilot_to_80": "ticks after the pilot to 80%",
     "episodes_to_80": "episodes to 80%",
     "gradient_tokens_to_80": "gradient tokens to 80%",
 }
@@ -65,6 +66,9 @@ def _claims(suite):
             f"upper end below {claim['high_below']}" if claim["high_below"] else "",
             f"lower end above {claim['low_above']}"
             if claim["low_above"] is not None
+            else "",
+            f"estimate at least {claim['at_least']}"
+            if claim.get("at_least") is not None
             else "",
         ]
         versus = f"{claim['candidate']} against {claim['reference']}, {claim['cell']}"

@@ -22,6 +22,7 @@ FOLDER = pathlib.Path(__file__).parents[1] / "configs" / "ablations"
 
 #: What a claim may be about; see ``comparison.METRICS``.
 TICKS_TO_80, SOLVE_RATE = "ticks_to_80", "solve_rate"
+TICKS_AFTER_PILOT = "ticks_after_pilot_to_80"
 
 Overrides = Mapping[str, Any]
 
@@ -79,11 +80,13 @@ class Claim:
 
     Attributes:
       text: in words.
-      metric: ``TICKS_TO_80`` (a ratio) or ``SOLVE_RATE`` (a difference, at the end).
+      metric: ``TICKS_TO_80`` or ``TICKS_AFTER_PILOT`` (ratios), or ``SOLVE_RATE`` (a
+        difference, at the end).
       cell, candidate, reference: what is compared.
       at_most: the estimate must not exceed it.
       high_below: the upper end of the 95% interval must lie below it.
       low_above: the lower end must lie above it.
+      at_least: the estimate must not lie below it.
     """
 
     text: str
@@ -94,6 +97,7 @@ class Claim:
     at_most: float | None = None
     high_below: float | None = None
     low_above: float | None = None
+    at_least: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -4,8 +4,7 @@ Shared by all suites, so that they share base models too. Changing a value here 
 every suite; what a suite is about stands in its own file.
 
 Latency, fidelities, candidate and model were chosen on validation problems with seeds
-900 and 901, before anything that is compared was run (see BUILD_NOTES.md, "Results
-log").
+900 and 901, before anything that is compared was run; the log of results says how.
 """
 
 from experiments.configs import default
