@@ -1,0 +1,1 @@
+"""Functions to write in Python, which Python runs."""
