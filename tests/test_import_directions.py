@@ -51,6 +51,18 @@ INNER_WALLS = {
         "config": {"problems"},
         "stages": {"vm", "lookup", "state", "judging", "problems", "config"},
     },
+    "agentic_grpo.envs.python_tasks": {
+        "problem": set(),
+        "config": set(),
+        "protocols": set(),
+        "showing": set(),
+        "families": {"problem"},
+        "problem_files": {"problem"},
+        "statements": {"problem", "protocols", "showing"},
+        "judging": {"problem", "config", "protocols", "showing"},
+        "asking": {"judging", "protocols"},
+        "workflow": {"problem", "config", "protocols", "statements"},
+    },
     "agentic_grpo.models": {
         "attention": set(),
         "layers": {"attention"},
@@ -217,6 +229,14 @@ def test_there_is_something_to_look_at():
         ("agentic_grpo/learner.py", "from agentic_grpo.envs import base"),
         ("agentic_grpo/texts/chat.py", "from agentic_grpo import records"),
         ("agentic_grpo/envs/base.py", "from agentic_grpo import texts"),
+        (
+            "agentic_grpo/envs/python_tasks/judging.py",
+            "from agentic_grpo.sandbox import jobs",
+        ),
+        (
+            "agentic_grpo/envs/python_tasks/judging.py",
+            "from agentic_grpo.envs.python_tasks import environment",
+        ),
         ("agentic_grpo/envs/base.py", "def f():\n    import tokenizers"),
         (
             "agentic_grpo/models/layers.py",

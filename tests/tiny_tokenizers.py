@@ -39,18 +39,18 @@ def smollm_rules():
     )
 
 
-def train(special=CHATML, *, rules=None) -> dict:
+def train(special=CHATML, *, rules=None, corpus=_CORPUS, size=400) -> dict:
     """The contents of a ``tokenizer.json``."""
     tokenizer = tokenizers.Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = rules or smollm_rules()
     tokenizer.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
-        vocab_size=400,
+        vocab_size=size,
         special_tokens=list(special),
         initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
         show_progress=False,
     )
-    tokenizer.train_from_iterator(_CORPUS, trainer)
+    tokenizer.train_from_iterator(corpus, trainer)
     return json.loads(tokenizer.to_str())
 
 

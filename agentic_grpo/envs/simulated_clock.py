@@ -245,6 +245,7 @@ def _with_latencies(spec, stage_latencies, verdict_latency):
         spec,
         layout=dataclasses.replace(spec.layout, stages=stages),
         max_verdict_latency=verdict_latency.maximum,
+        min_verdict_latency=verdict_latency.minimum,
     )
 
 
