@@ -6,11 +6,6 @@ from known_programs import KnownPrograms, sandbox_of
 from agentic_grpo.envs.python_tasks import families
 from agentic_grpo.envs.python_tasks.config import PythonTasksConfig
 from agentic_grpo.envs.python_tasks.environment import PythonTasks
-
-pytest.importorskip("tokenizers", reason="an extra: language_models")
-
-import tiny_tokenizers
-
 from agentic_grpo.texts import load_tokenizer, open_chat
 
 CHOSEN = ("add", "count_letter", "fibonacci", "sum_of_multiples_to")
@@ -24,6 +19,9 @@ def corpus():
 
 @pytest.fixture(scope="package")
 def tokenizer(corpus, tmp_path_factory):
+    pytest.importorskip("tokenizers", reason="an extra: language_models")
+    import tiny_tokenizers
+
     folder = tmp_path_factory.mktemp("tokenizer")
     content = tiny_tokenizers.train(corpus=corpus, size=700)
     tiny_tokenizers.write_folder(

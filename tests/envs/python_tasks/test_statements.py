@@ -3,9 +3,7 @@
 import ast
 
 import pytest
-import tiny_tokenizers
 from known_programs import KnownPrograms, plain, sandbox_of
-from tokenizers import Regex, pre_tokenizers
 
 from agentic_grpo.envs.python_tasks import families
 from agentic_grpo.envs.python_tasks.config import PythonTasksConfig
@@ -14,6 +12,11 @@ from agentic_grpo.envs.python_tasks.problem import Call, Problem
 from agentic_grpo.envs.python_tasks.scripted_agent import ScriptedAgent
 from agentic_grpo.envs.python_tasks.statements import Completion, Conversation
 from agentic_grpo.texts import load_tokenizer
+
+pytest.importorskip("tokenizers", reason="an extra: language_models")
+
+import tiny_tokenizers
+from tokenizers import Regex, pre_tokenizers
 
 HELPED = Problem(
     id="helped",
