@@ -250,13 +250,18 @@ def test_a_predicted_value_may_stand_in_backticks(tokenizer, chat):
 def test_smollm2_opens_and_ends_as_was_measured(all_problems):
     import published_models
 
-    tasks = PythonTasks(
-        all_problems,
-        PythonTasksConfig(stages=("hypothesis", "code", "debug")),
-        tokenizer=load_tokenizer(published_models.smollm2()),
-        sandbox=sandbox_of(KnownPrograms(())),
-    )
+    tokenizer = load_tokenizer(published_models.smollm2())
+
+    def of(**fields):
+        return PythonTasks(
+            all_problems,
+            PythonTasksConfig(**fields),
+            tokenizer=tokenizer,
+            sandbox=sandbox_of(KnownPrograms(())),
+        )
+
+    tasks = of(stages=("hypothesis", "code", "debug"), prompt_width=112)
     assert tasks.spec.end_tokens == (198, 1116, 2) and tasks.spec.pad_token == 0
     assert [stage.marker for stage in tasks.spec.layout.stages] == [6765, 472, 472]
     # every statement and every program fits the default widths
-    ScriptedAgent(tasks, quick_share=0.5, slow_share=0.5)
+    ScriptedAgent(of(), quick_share=0.5, slow_share=0.5)
