@@ -61,7 +61,11 @@ def run(folder: pathlib.Path) -> dict:
         batch_size=math.gcd(PROBLEMS.value, config.evaluation.batch_size),
     )
     with Checkpoints(folder / "checkpoints") as checkpoints:
-        state, _ = checkpoints.restore(state_shapes(experiment), TICK.value)
+        state, _ = checkpoints.restore(
+            state_shapes(experiment),
+            TICK.value,
+            check=lambda notes: workdir.require_notes_of(notes, config, folder),
+        )
     seed = config.evaluation.seed if SEED.value is None else SEED.value
     compute = jax.jit(
         functools.partial(

@@ -4,8 +4,9 @@
       --workdir=runs/quickstart [--config.any.field=value]
 
 Run again on the same workdir it goes on where it stopped, or says that it is finished.
-SIGTERM stops it at the end of a dispatch, with everything saved. In a job of several
-processes each of them runs this command with --distributed.
+SIGTERM or Ctrl-C stops it at the end of a dispatch, with everything saved; a second one
+ends it at once. In a job of several processes each of them runs this command with
+--distributed.
 """
 
 import contextlib
@@ -13,8 +14,8 @@ import functools
 import json
 import os
 import pathlib
+import signal
 import sys
-import time
 
 import jax
 from absl import app, flags, logging
@@ -24,14 +25,14 @@ from agentic_grpo.training import (
     compiling,
     devices,
     evaluation,
-    leaves,
     paths,
     processes,
 )
-from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
-from agentic_grpo.training.loop import Hooks, NonFiniteError, stop_on_sigterm, train
-from agentic_grpo.training.metrics import MetricsWriter, Progress
-from experiments.config import command_line
+from agentic_grpo.training.checkpoints import CheckpointError
+from agentic_grpo.training.loop import NonFiniteError
+from agentic_grpo.training.progress import Progress
+from agentic_grpo.training.stopping import stop_on_signals
+from experiments.config import command_line, fields
 from experiments.config.build import (
     Experiment,
     build,
@@ -39,7 +40,8 @@ from experiments.config.build import (
     state_shapes,
     trace,
 )
-from experiments.runs import base_model, profiling, workdir
+from experiments.runs import base_model, profiling, training, workdir
+from experiments.runs.recording import Recording
 
 CONFIG = flags.DEFINE_string(
     "config", None, "The experiment's config file.", required=True
@@ -62,9 +64,9 @@ def main(argv):
         logging.set_verbosity(logging.WARNING)  # Orbax tells a lot at INFO
     shared = WARM_START_CACHE.value
     try:
+        folder = paths.locate_workdir(WORKDIR.value)
         changes = command_line.split(argv[1:], "config")["config"]
         config = command_line.read_config(CONFIG.value, changes)
-        folder = paths.locate_workdir(WORKDIR.value)
         compile_cache.enable(COMPILE_CACHE.value)
         if DISTRIBUTED.value:
             processes.join()
@@ -84,10 +86,9 @@ def main(argv):
     except (ValueError, CheckpointError, NonFiniteError) as error:
         sys.exit(f"error: {error}")
     except OSError as error:  # a full disk, say
-        sys.exit(
-            f"error: {error}, in {WORKDIR.value}. What was saved before is intact, and "
-            "the same command goes on from there."
-        )
+        sys.exit(f"error: {error}. {workdir.what_is_left(folder)}")
+    except KeyboardInterrupt:  # before the run listens, or after it
+        sys.exit(128 + signal.SIGINT)
 
 
 def run(
@@ -101,130 +102,90 @@ def run(
       warm_start_cache: folder of base models that runs share.
 
     Returns:
-      The summary, as in ``summary.json``; None if SIGTERM ended the run before.
+      The summary, as in ``summary.json``; None if a signal ended the run before.
 
     Raises:
       ValueError: the config or the folder is not fit for it; nothing was computed.
       CheckpointError: a checkpoint is missing or damaged, or cannot be written.
-      NonFiniteError: training diverged.
+      NonFiniteError: the warm start or the training diverged.
     """
     experiment = build(config)
     layout = build_layout(config, experiment.program)
-    with stop_on_sigterm() as stop_requested, workdir.claimed(folder, config):
-        done = workdir.finished(folder, config)
-        if done:
-            if processes.is_first_process():
-                print(
-                    f"{folder} is finished; its summary:\n{json.dumps(done, indent=2)}"
-                )
-            return done
-        return _train(
-            experiment, layout, config, folder, warm_start_cache, stop_requested
-        )
+    alike = dict(fields.flatten(json.loads(config.to_json())))
+    processes.require_same({"workdir": str(folder), **alike})
+    with stop_on_signals() as stop_requested, workdir.claimed(folder, config) as done:
+        if done is None:
+            return _train(
+                experiment, layout, config, folder, warm_start_cache, stop_requested
+            )
+    if processes.is_first_process():
+        print(f"{folder} is finished; its summary:\n{json.dumps(done, indent=2)}")
+    return done
 
 
 def _train(experiment, layout, config, folder, warm_start_cache, stop_requested):
     """From the newest checkpoint, or the warm start, to the summary."""
-    started = time.perf_counter()
-    program, first = experiment.program, processes.is_first_process()
-    evaluate, test = _evaluators(experiment, layout)
-    with (
-        Checkpoints(
-            folder / "checkpoints",
-            keep=config.checkpoint.keep,
-            keep_best=config.checkpoint.keep_best,
-        ) as checkpoints,
-        open(os.devnull, "w") as nowhere,
-        Progress(
-            config.num_ticks,
-            start_tick=checkpoints.latest_step() or 0,
-            stream=None if first else nowhere,
-        ) as progress,
-        MetricsWriter(folder, tensorboard=config.logging.tensorboard) as writer,
-        contextlib.ExitStack() as stack,
-    ):
-        if checkpoints.latest_step() is None:
-            workdir.require_no_metrics(folder)
+    with contextlib.ExitStack() as stack:
+        recording = stack.enter_context(Recording(folder, config))
+        progress = stack.enter_context(_progress(config, stack))
+        state = recording.restore(layout.abstract(state_shapes(experiment)))
+        if state is not None:
+            progress.message(f"goes on from tick {int(state.tick)}")
+        else:
             trace(experiment)
             params = base_model.first_params(
-                experiment, config, warm_start_cache, progress
+                experiment, config, warm_start_cache, progress, stop_requested
             )
-            state = devices.first_state(layout, program, params, experiment.run_key)
-            before, spent = evaluation.read(test(state.learner.params)), 0.0
-            progress.message(
-                f"base model solves {before['solve_rate']:.3f} of the test problems"
+            if processes.any_process(params is None):
+                return None
+            state = devices.first_state(
+                layout, experiment.program, params, experiment.run_key
             )
-        else:
-            target = layout.abstract(state_shapes(experiment))
-            state, notes = checkpoints.restore(target)
-            before, spent = notes["before"], notes["seconds"]
-            progress.message(f"goes on from tick {int(state.tick)}")
-        line = {}
+        summaries = training.train(
+            state,
+            _machine(experiment, layout, config, folder, progress, stack),
+            experiment.loop,
+            {"": recording},
+            progress,
+            lambda: processes.any_process(stop_requested.is_set()),
+        )
+    return summaries and summaries[0]
 
-        def write(now, values):
-            line.update(tick=now, values=values)
-            if first:
-                writer.write(now, values)
-                progress.update(now, values)
 
-        def save(now, state):
-            seconds = spent + time.perf_counter() - started
-            notes = {"config": config.to_json(), "before": before, "seconds": seconds}
-            values = line["values"] if line.get("tick") == now else {}
-            score = values.get("eval/solve_rate")
-            checkpoints.save(now, state, notes, metric=score)
+def _progress(config, stack):
+    """The display of the first process; the others say nothing."""
+    if processes.is_first_process():
+        return Progress(config.num_ticks)
+    return Progress(config.num_ticks, stream=stack.enter_context(open(os.devnull, "w")))
 
-        def dump(refused):
-            path = folder / "refused_batch.npz"
-            refused = jax.tree.map(leaves.to_host, refused)
-            if first:
-                leaves.dump(refused, path)
-            return path
 
-        first_tick = int(state.tick)
-        save(first_tick, state)
-        checkpoints.wait()  # no metrics without a checkpoint to go on from
-        if first:
-            writer.truncate_after(first_tick if first_tick else -1)
-        if first_tick == 0:
-            rates = evaluation.read(evaluate(state.learner.params))
-            write(0, {f"eval/{name}": rate for name, rate in rates.items()})
+def _machine(experiment: Experiment, layout, config, folder, progress, stack):
+    """One run, wherever its layout puts it."""
+    program = experiment.program
+    policy, environment = layout.spread(program.policy, program.environment)
+    key = layout.place_everywhere(experiment.evaluation_key)
+
+    def evaluator(settings):
+        def compute(params, key):
+            return evaluation.evaluate(policy, params, environment, key, settings)
+
+        return jax.jit(compute, out_shardings=layout.everywhere)
+
+    curve, test = evaluator(experiment.evaluation), evaluator(experiment.test)
+
+    def compile_tick(state):
         dispatch, seconds = _compile(config, layout, program, state)
         progress.message(f"compiled the tick in {seconds:.1f} s")
-        dispatch = stack.enter_context(
-            profiling.profiled(
-                folder / "profile",
-                dispatch,
-                ticks_per_dispatch=config.ticks_per_dispatch,
-                enabled=config.profile and first,
-            )
+        profiled = profiling.profiled(
+            folder / "profile",
+            dispatch,
+            ticks_per_dispatch=config.ticks_per_dispatch,
+            enabled=config.profile and processes.is_first_process(),
         )
-        hooks = Hooks(
-            dispatch=dispatch,
-            evaluate=evaluate,
-            write=write,
-            save=save,
-            dump=dump,
-            stop=lambda: processes.any_process(stop_requested.is_set()),
-        )
-        state, finished = train(state, experiment.loop, hooks)
-        if not finished:
-            progress.message(
-                f"stopped at tick {int(state.tick)} of {config.num_ticks}, all of it "
-                f"saved in {folder}; the same command goes on from there"
-            )
-            return None
-        after = evaluation.read(test(state.learner.params))
-        seconds = spent + time.perf_counter() - started
-        checkpoints.wait()  # a summary says that all is there
-        if not first:
-            return None
-        summary = workdir.write_summary(folder, config, before, after, seconds=seconds)
-        progress.message(
-            f"solve rate on {experiment.test.num_problems} test problems: "
-            f"{before['solve_rate']:.3f} before, {after['solve_rate']:.3f} after"
-        )
-    return summary
+        evaluate = curve.lower(state.learner.params, key).compile()
+        return stack.enter_context(profiled), lambda params: evaluate(params, key)
+
+    return training.Machine(compile=compile_tick, test=lambda params: test(params, key))
 
 
 def _compile(config, layout, program, state):
@@ -236,22 +197,6 @@ def _compile(config, layout, program, state):
         return compile_dispatch(layout, program, state)
     with profiling.names_kept():
         return compile_dispatch(layout, profiling.labelled(program), state)
-
-
-def _evaluators(experiment: Experiment, layout: devices.Layout):
-    """(of the learning curve, of the test): params -> metrics on the devices."""
-    program = experiment.program
-    policy, environment = layout.spread(program.policy, program.environment)
-    key = layout.place_everywhere(experiment.evaluation_key)
-
-    def evaluator(settings):
-        def compute(params, key):
-            return evaluation.evaluate(policy, params, environment, key, settings)
-
-        compiled = jax.jit(compute, out_shardings=layout.everywhere)
-        return lambda params: compiled(params, key)
-
-    return evaluator(experiment.evaluation), evaluator(experiment.test)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,8 @@ from absl import app, flags, logging
 
 from agentic_grpo.training import compile_cache, paths
 from agentic_grpo.training.checkpoints import CheckpointError
-from agentic_grpo.training.loop import NonFiniteError
 from agentic_grpo.training.plain_text import printable
-from experiments.runs import seeds_together, workdir
+from experiments.runs import vmapped_seeds, workdir
 
 WORKDIRS = flags.DEFINE_multi_string(
     "workdir", None, "The folder of a seed; once for each.", required=True
@@ -36,14 +35,14 @@ def main(argv):
     try:
         folders = [paths.locate_workdir(folder) for folder in WORKDIRS.value]
         compile_cache.enable(COMPILE_CACHE.value)
-        seeds_together.run(
+        vmapped_seeds.run(
             folders,
             [workdir.load_config(folder) for folder in folders],
             warm_start_cache=paths.locate(shared, "warm_start_cache")
             if shared
             else None,
         )
-    except (ValueError, CheckpointError, NonFiniteError) as error:
+    except (ValueError, CheckpointError, vmapped_seeds.SeedsError) as error:
         sys.exit(printable(f"error: {error}"))
 
 

@@ -4,12 +4,14 @@
       --workdir=runs/x --config.rollout.num_blocks=2 --config.devices.data=0
 
 Everything but --processes goes to ``experiments.train``. SIGTERM and Ctrl-C ask every
-process to save and stop. When one of them dies, the others notice by themselves within
-the heartbeat timeout; what is still there after that is killed. The last line says who
+process to save and stop; after a minute, or the second time, what is left is killed,
+with its children. When one of them dies, the others notice by themselves within the
+heartbeat timeout; what is still there after that is killed too. The last line says who
 died how.
 """
 
 import argparse
+import contextlib
 import os
 import pathlib
 import signal
@@ -18,6 +20,11 @@ import subprocess
 import sys
 import threading
 import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from agentic_grpo.training.stopping import sigterm_interrupts
+from experiments.runs import process_groups
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 
@@ -37,6 +44,7 @@ def start(processes: int, arguments: list[str]) -> list[subprocess.Popen]:
             "JAX_NUM_PROCESSES": str(processes),
             "JAX_PROCESS_ID": str(index),
         }
+        environment.pop("JAX_COORDINATOR_BIND_ADDRESS", None)  # nobody else's business
         command = [sys.executable, "-m", "experiments.train", "--distributed"]
         process = subprocess.Popen(
             [*command, *arguments],
@@ -46,7 +54,7 @@ def start(processes: int, arguments: list[str]) -> list[subprocess.Popen]:
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
-            start_new_session=True,  # Ctrl-C comes here alone
+            start_new_session=True,  # Ctrl-C comes here alone, and children go along
         )
         threading.Thread(target=_echo, args=(process, index), daemon=True).start()
         job.append(process)
@@ -61,21 +69,32 @@ def _echo(process, index):
 def wait(job: list[subprocess.Popen], *, grace=GRACE) -> dict[int, int]:
     """{process: exit code}, in the order in which they ended.
 
-    Those that outlive one that failed by ``grace`` seconds are killed.
+    Those that outlive one that failed by ``grace`` seconds are killed. When this is
+    interrupted, all are asked to end and killed ``grace`` seconds later; in any case
+    nothing that they have started is left behind.
     """
     ended: dict[int, int] = {}
     deadline = float("inf")
-    while len(ended) < len(job):
-        for index, process in enumerate(job):
-            if index not in ended and process.poll() is not None:
-                ended[index] = process.returncode
-        if any(ended.values()):
-            deadline = min(deadline, time.monotonic() + grace)
-        if time.monotonic() > deadline:
-            for process in job:
-                process.kill()
-        time.sleep(0.1)
+    try:
+        while len(ended) < len(job) and time.monotonic() < deadline:
+            _note_ended(job, ended)
+            if any(ended.values()):
+                deadline = min(deadline, time.monotonic() + grace)
+            time.sleep(0.1)
+    except KeyboardInterrupt:
+        with contextlib.suppress(KeyboardInterrupt):  # the second kills them at once
+            process_groups.end_process_groups(job, seconds=grace)
+    finally:
+        for process in job:
+            process_groups.kill_process_group(process)
+    _note_ended(job, ended)
     return ended
+
+
+def _note_ended(job, ended):
+    for index, process in enumerate(job):
+        if index not in ended and process.poll() is not None:
+            ended[index] = process.returncode
 
 
 def describe(code: int) -> str:
@@ -89,15 +108,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--processes", type=int, required=True)
     options, arguments = parser.parse_known_args()
-    job = start(options.processes, arguments)
-
-    def stop(*_):
-        for process in job:
-            process.terminate()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    ended = wait(job)
+    with sigterm_interrupts():
+        ended = wait(start(options.processes, arguments))
     if any(ended.values()):
         ends = [f"process {index} {describe(code)}" for index, code in ended.items()]
         sys.exit(

@@ -7,6 +7,7 @@ are told apart, and both by name. It carries its own checksum as well.
 
 import json
 import math
+import pathlib
 import zlib
 from typing import Any
 
@@ -21,9 +22,9 @@ _PUBLIC = ("schema_version", "environment")
 
 
 def make(
-    metadata: dict, metric: float | None, named: dict[str, leaves.Leaf]
+    step: int, metadata: dict, metric: float | None, named: dict[str, leaves.Leaf]
 ) -> dict[str, Any]:
-    """The record of a state whose leaves are ``named``.
+    """The record of a state of a step, whose leaves are ``named``.
 
     Raises:
       ValueError: the metadata is not JSON or uses a reserved name; the metric is not
@@ -33,15 +34,16 @@ def make(
         if name in metadata:
             raise ValueError(f"metadata: {name!r} is added by the record itself.")
     try:
-        metadata = json.loads(
-            json.dumps(metadata)
-        )  # as it will be read: tuples to lists
+        metadata = json.loads(  # as it will be read: tuples to lists
+            json.dumps(metadata, allow_nan=False)
+        )
     except (TypeError, ValueError) as error:
         raise ValueError(f"metadata: {error}; it must be JSON values.") from error
     if metric is not None and not math.isfinite(metric):
         raise ValueError(f"metric: {metric}; it must be finite.")
     record = {
         "schema_version": SCHEMA_VERSION,
+        "step": step,
         "environment": host.describe(),
         "metadata": metadata,
         "metric": None if metric is None else float(metric),
@@ -58,6 +60,26 @@ def is_intact(record: Any) -> bool:
 def public(record: dict[str, Any]) -> dict[str, Any]:
     """The caller's metadata, with ``schema_version`` and ``environment`` added."""
     return {**record["metadata"], **{name: record[name] for name in _PUBLIC}}
+
+
+def newest(directory: pathlib.Path) -> tuple[int, dict[str, Any] | None]:
+    """What can be said of a folder of checkpoints without opening one.
+
+    Returns:
+      (the newest step, 0 where there is none; the metadata of the newest step whose
+      record is intact, None where none is).
+    """
+    names = [path.name for path in directory.iterdir()] if directory.is_dir() else []
+    steps = sorted(int(name) for name in names if name.isdigit())
+    for step in reversed(steps):
+        try:
+            text = (directory / str(step) / "record" / "metadata").read_text()
+            record = json.loads(text)
+        except (OSError, ValueError):
+            continue
+        if is_intact(record) and record.get("step", step) == step:
+            return steps[-1], record["metadata"]
+    return max(steps, default=0), None
 
 
 def other_leaves(record: dict[str, Any], named: dict[str, leaves.Leaf]) -> list[str]:

@@ -15,19 +15,17 @@ import jax
 import numpy as np
 import orbax.checkpoint as ocp
 from absl import logging
-from jax.experimental import multihost_utils
 
-from agentic_grpo.training import checkpoint_record, host, leaves
+from agentic_grpo.training import (
+    checkpoint_errors,
+    checkpoint_record,
+    host,
+    leaves,
+    processes,
+)
+from agentic_grpo.training.checkpoint_errors import CheckpointError, DamagedError
 
 State = Any  # a pytree of arrays, typed keys, and bool, int and float leaves
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint is missing, damaged or not ours; says which, and what to do."""
-
-
-class _DamagedError(CheckpointError):
-    """The files of one step are damaged; an older step may still be good."""
 
 
 class Checkpoints:
@@ -71,7 +69,7 @@ class Checkpoints:
         Args:
           step: later than every step that is here.
           state: the whole training state.
-          metadata: JSON values; given back by ``restore``.
+          metadata: JSON values without NaN; given back by ``restore``.
           metric: finite; what ``keep_best`` compares.
 
         Returns:
@@ -87,7 +85,7 @@ class Checkpoints:
                 f"{step}. Continue from it, or use another folder."
             )
         named = leaves.named(state)
-        record = checkpoint_record.make(metadata, metric, named)
+        record = checkpoint_record.make(step, metadata, metric, named)
         arrays = {
             name: leaves.to_array(leaf)
             for name, leaf in named.items()
@@ -102,10 +100,16 @@ class Checkpoints:
             self._open().save(step, args=items)
         except Exception as error:  # a full disk surfaces as any of them
             del self._metrics[step]
-            raise self._not_written(error) from error
+            raise checkpoint_errors.not_written(self._directory, error) from error
         return True
 
-    def restore(self, target: State, step: int | None = None) -> tuple[State, dict]:
+    def restore(
+        self,
+        target: State,
+        step: int | None = None,
+        *,
+        check: Callable[[dict], None] = lambda metadata: None,
+    ) -> tuple[State, dict]:
         """Reads a state back, bit by bit as it was saved.
 
         Args:
@@ -113,6 +117,8 @@ class Checkpoints:
             and, where it is committed to devices or names a sharding, the placement.
           step: which one. None: the newest that is intact; damaged ones are passed over
             with a warning, and set aside by the next ``save``.
+          check: (metadata) -> None; looks at the metadata before the state is read, and
+            raises what ``restore`` is to raise if it should not be.
 
         Returns:
           (state, metadata): the metadata that ``save`` was given, with
@@ -121,25 +127,21 @@ class Checkpoints:
         Raises:
           CheckpointError: none is there or intact, or it is another configuration's.
         """
-        for candidate in self._candidates(step):
-            try:
-                record = self._read_record(candidate)
-                state = self._read_state(candidate, record, target)
-            except _DamagedError as error:
-                if step is not None:
-                    raise
-                logging.warning("%s", error)
-                self._damaged.add(candidate)
-                continue
-            if self._damaged:
-                logging.warning("Continuing from the older step %d.", candidate)
-            self._warn_of_another_environment(candidate, record)
-            return state, checkpoint_record.public(record)
-        raise CheckpointError(
-            f"{self._directory}: every checkpoint here is damaged: "
-            f"{sorted(self._damaged)}. Restore the folder from a copy, or start again "
-            "in another one."
-        )
+
+        def read(candidate):
+            record = self._read_record(candidate)
+            check(record["metadata"])
+            return record, self._read_state(candidate, record, target)
+
+        found, (record, state) = self._newest_intact(step, read)
+        if differing := host.differences(record["environment"], host.describe()):
+            logging.warning(
+                "checkpoint %s was written in another environment (%s): the run goes "
+                "on, but not bit by bit as it would have there.",
+                self._path(found),
+                "; ".join(differing),
+            )
+        return state, checkpoint_record.public(record)
 
     def steps(self) -> list[int]:
         """The steps that are here, oldest first; without those known to be damaged."""
@@ -160,7 +162,7 @@ class Checkpoints:
             try:
                 self._manager.wait_until_finished()
             except Exception as error:  # as in save
-                raise self._not_written(error) from error
+                raise checkpoint_errors.not_written(self._directory, error) from error
 
     def close(self) -> None:
         """Waits for pending saves and lets go of the folder."""
@@ -170,6 +172,9 @@ class Checkpoints:
             manager, self._manager = self._manager, None
             if manager is not None:
                 manager.close()
+
+    def _path(self, step: int) -> pathlib.Path:
+        return self._directory / str(step)
 
     def _open(self) -> ocp.CheckpointManager | None:
         """The manager; None while the folder does not exist."""
@@ -195,6 +200,22 @@ class Checkpoints:
         scores = {s: self._metrics[s] for s in steps if self._metrics[s] is not None}
         return max(scores, key=lambda step: (scores[step], step), default=None)
 
+    def _newest_intact(self, step: int | None, read: Callable) -> tuple[int, Any]:
+        """(step, what ``read`` gives for it); damaged ones are passed over."""
+        for candidate in self._candidates(step):
+            try:
+                found = read(candidate)
+            except DamagedError as error:
+                if step is not None:
+                    raise
+                logging.warning("%s", error)
+                self._damaged.add(candidate)
+                continue
+            if self._damaged:
+                logging.warning("Continuing from the older step %d.", candidate)
+            return candidate, found
+        raise checkpoint_errors.all_damaged(self._directory, sorted(self._damaged))
+
     def _candidates(self, step: int | None) -> list[int]:
         """The steps to try, in order; never empty."""
         self.wait()
@@ -211,31 +232,27 @@ class Checkpoints:
         return steps[::-1] if step is None else [step]
 
     def _read_record(self, step: int) -> dict[str, Any]:
+        path = self._path(step)
         record = self._read_item(step, "record", ocp.args.JsonRestore())
         if not checkpoint_record.is_intact(record):
-            raise self._damage(step, "its record has changed")
-        version, ours = record["schema_version"], checkpoint_record.SCHEMA_VERSION
-        if version != ours:
-            raise CheckpointError(
-                f"checkpoint {self._directory / str(step)}: schema_version is "
-                f"{version}; this program reads {ours}. Use the release of "
-                "agentic_grpo that wrote it, or start again in another folder."
-            )
+            raise checkpoint_errors.damaged(path, "its record has changed")
+        if record["schema_version"] != checkpoint_record.SCHEMA_VERSION:
+            raise checkpoint_errors.of_another_schema(path, record["schema_version"])
+        if record.get("step", step) != step:
+            raise checkpoint_errors.damaged(path, f"it is a copy of {record['step']}")
         return record
 
     def _read_state(self, step: int, record: dict[str, Any], target: State) -> State:
         named = leaves.named(target)
         if others := checkpoint_record.other_leaves(record, named):
-            raise CheckpointError(
-                f"checkpoint {self._directory / str(step)} is another configuration's; "
-                f"leaves that differ: {len(others)}. {'; '.join(others[:5])}. Use the "
-                "configuration that it was saved with, or another folder."
-            )
+            raise checkpoint_errors.of_another_config(self._path(step), others)
         arrays = {name: leaves.blank(leaf) for name, leaf in named.items()}
         stored = {name: array for name, array in arrays.items() if array.size}
         arrays |= self._read_item(step, "state", ocp.args.StandardRestore(stored))
         if changed := checkpoint_record.changed_leaves(record, arrays):
-            raise self._damage(step, f"the bytes of {changed[0]} have changed")
+            raise checkpoint_errors.damaged(
+                self._path(step), f"the bytes of {changed[0]} have changed"
+            )
         placed = [
             leaves.like(leaf, arrays[name], key_impl=record["leaves"][name]["key_impl"])
             for name, leaf in named.items()
@@ -248,44 +265,22 @@ class Checkpoints:
             return self._open().restore(step, args=items)[item]
         except Exception as error:  # a damaged file surfaces as any of them
             reason = f"{type(error).__name__}: {str(error)[:200]}"
-            raise self._damage(step, f"its {item} cannot be read ({reason})") from error
+            raise checkpoint_errors.damaged(
+                self._path(step), f"its {item} cannot be read ({reason})"
+            ) from error
 
     def _set_damaged_aside(self) -> None:
         """Renames what ``restore`` passed over: these steps will be reached anew."""
         if not self._damaged:
             return
         self.close()
-        for step in sorted(self._damaged) if jax.process_index() == 0 else ():
+        for step in sorted(self._damaged) if processes.is_first_process() else ():
             aside = self._directory / f"damaged-{step}"
             while aside.exists():
                 aside = aside.with_name(aside.name + "-again")
-            (self._directory / str(step)).rename(aside)
-        if jax.process_count() > 1:
-            multihost_utils.sync_global_devices("damaged checkpoints are set aside")
+            self._path(step).rename(aside)
+        processes.wait_for_all("damaged checkpoints are set aside")
         self._damaged.clear()
-
-    def _warn_of_another_environment(self, step: int, record: dict[str, Any]) -> None:
-        differing = host.differences(record["environment"], host.describe())
-        if differing:
-            logging.warning(
-                "checkpoint %s was written in another environment (%s): the run goes "
-                "on, but not bit by bit as it would have there.",
-                self._directory / str(step),
-                "; ".join(differing),
-            )
-
-    def _damage(self, step: int, what: str) -> _DamagedError:
-        return _DamagedError(
-            f"checkpoint {self._directory / str(step)} is damaged: {what}. Restore an "
-            "older step, or this folder from a copy."
-        )
-
-    def _not_written(self, error: Exception) -> CheckpointError:
-        reason = f"{type(error).__name__}: {str(error)[-300:]}"
-        return CheckpointError(
-            f"{self._directory}: the checkpoint cannot be written ({reason}). Older "
-            "ones are untouched. Make room, or use another folder."
-        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,15 +1,15 @@
 """The training loop: dispatch k, then read what k - 1 brought.
 
 Everything that costs device time is compiled before the loop; inside, the host only
-decides what is due and writes down what was measured.
+decides what is due and writes down what was measured. Runs that share one program, on a
+leading axis of everything, share the loop too: each has an outlet of its own.
 """
 
 import dataclasses
-import signal
-import threading
+import math
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -37,6 +37,23 @@ class LoopSettings:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
+class Outlet:
+    """Where the results of one run go.
+
+    Attributes:
+      write: (tick, values) -> None; writes one line of metrics.
+      save: (tick, state) -> None.
+      dump: (``tick.Refused``) -> where it was written.
+      name: what messages call the run, where there are several.
+    """
+
+    write: Callable[[int, dict], None]
+    save: Callable[[int, Any], None]
+    dump: Callable[[Any], Any]
+    name: str = ""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class Hooks:
     """What the loop calls on the host.
 
@@ -44,48 +61,95 @@ class Hooks:
       dispatch: (state) -> (state, stacked metrics, ``tick.Refused``); donates its
         state.
       evaluate: (params) -> dict of ``Mean`` and scalars, not yet read.
-      write: (tick, values) -> None; writes one line of metrics.
-      save: (tick, state) -> None.
-      dump: (``tick.Refused``) -> where it was written.
       stop: () -> whether to end after this dispatch.
+      outlets: one per run.
+      split: (state, metrics or any other tree) -> list of that of each run. One run
+        has everything; several have their entry of the leading axis.
+      show: (tick, values of each run) -> None; for whoever watches.
     """
 
     dispatch: Callable[[Any], Any]
     evaluate: Callable[[Any], dict]
-    write: Callable[[int, dict], None]
-    save: Callable[[int, Any], None]
-    dump: Callable[[Any], Any]
     stop: Callable[[], bool]
+    outlets: Sequence[Outlet]
+    split: Callable[[Any], Sequence] = lambda tree: [tree]
+    show: Callable[[int, list[dict]], None] = lambda tick, lines: None
 
 
 class NonFiniteError(RuntimeError):
     """Too many steps in a row had a loss or gradient that was not finite."""
 
 
-def train(state, settings: LoopSettings, hooks: Hooks):
+class Outcome(NamedTuple):
+    """How the loop ended.
+
+    Attributes:
+      state: the last, saved by every run that goes well.
+      finished: it has reached ``num_ticks``; else it was asked to stop.
+      diverged: {index of the outlet: why its run was left behind}.
+    """
+
+    state: Any
+    finished: bool
+    diverged: dict[int, NonFiniteError]
+
+
+@dataclasses.dataclass
+class _Run:
+    """What the loop remembers of one run.
+
+    Attributes:
+      index: of its outlet.
+      outlet: its outlet.
+      saved_at: tick of its newest checkpoint.
+      skipped: steps in a row that were skipped, up to its last line.
+      error: why it was left behind.
+    """
+
+    index: int
+    outlet: Outlet
+    saved_at: int
+    skipped: int = 0
+    error: NonFiniteError | None = None
+
+
+class _Dispatched(NamedTuple):
+    """One dispatch whose numbers have not been waited for."""
+
+    tick: int
+    metrics: Any
+    rates: Any
+    refused: Any
+
+
+def train(state, settings: LoopSettings, hooks: Hooks) -> Outcome:
     """Runs the state to ``num_ticks``, or until it is asked to stop.
 
     A checkpoint that falls due while steps are being skipped is left out, so that the
-    newest one is from before the trouble if the run ends in it.
+    newest one is from before the trouble if the run ends in it. Among several runs one
+    that diverges is left behind, and the others go on.
+
+    ``time/seconds`` of a line is what passed from the end of the dispatch before to the
+    end of its own, so that the lines add up to the time of the loop though dispatches
+    overlap; several runs share it equally.
 
     Args:
-      state: a ``tick.TrainState``; donated.
+      state: a ``tick.TrainState``, already saved; donated.
       settings: when things are due.
       hooks: what the loop calls.
 
-    Returns:
-      (state, finished): not finished if it was asked to stop; the state is saved in
-      either case.
-
     Raises:
-      NonFiniteError: after ``max_skipped`` skipped steps in a row; names where the last
-        refused batch lies.
+      NonFiniteError: after ``max_skipped`` skipped steps in a row of every run; names
+        where the last refused batch lies.
     """
-    tick = int(jax.device_get(state.tick))
+    tick = int(np.ravel(jax.device_get(state.tick))[0])
+    runs = [
+        _Run(index, outlet, saved_at=tick) for index, outlet in enumerate(hooks.outlets)
+    ]
+    read = _Reader(settings, hooks, runs)
     unread = None
-    saved_at = tick
     while tick < settings.num_ticks and not hooks.stop():
-        started = time.perf_counter()
+        read.note_the_end_of(unread)
         with jax.transfer_guard("disallow"):
             state, metrics, refused = hooks.dispatch(state)
         tick += settings.ticks_per_dispatch
@@ -93,61 +157,93 @@ def train(state, settings: LoopSettings, hooks: Hooks):
         if _due(tick, settings.evaluate_every) or tick == settings.num_ticks:
             rates = hooks.evaluate(state.learner.params)
         if unread is not None:
-            _read(unread, settings, hooks)
-        unread = tick, metrics, rates, refused, started
+            read(unread)
+        unread = _Dispatched(tick, metrics, rates, refused)
         if _due(tick, settings.checkpoint_every):
-            skipped = _read(unread, settings, hooks)
+            read(unread)
             unread = None
-            if not skipped:
-                hooks.save(tick, state)
-                saved_at = tick
+            _save(tick, state, hooks, [run for run in runs if not run.skipped])
     if unread is not None:
-        _read(unread, settings, hooks)
-    if saved_at != tick:
-        hooks.save(tick, state)
-    return state, tick >= settings.num_ticks
+        read(unread)
+    _save(tick, state, hooks, runs)
+    diverged = {run.index: run.error for run in runs if run.error}
+    return Outcome(state, tick >= settings.num_ticks, diverged)
 
 
 def _due(tick, every):
     return every > 0 and tick % every == 0
 
 
-def _read(unread, settings, hooks) -> int:
-    """Waits for one dispatch, writes its line, and stops a run that has gone wrong.
+def _save(tick, state, hooks, runs):
+    """Saves the runs that go well and have no checkpoint of this tick."""
+    due = [run for run in runs if not run.error and run.saved_at != tick]
+    states = hooks.split(state) if due else []
+    for run in due:
+        run.outlet.save(tick, states[run.index])
+        run.saved_at = tick
 
-    Returns:
-      How many steps in a row have been skipped.
-    """
-    tick, metrics, rates, refused, started = unread
-    metrics, rates = jax.device_get(metrics), evaluation.read(rates)
-    seconds = time.perf_counter() - started
-    in_a_row = np.asarray(metrics.pop("skipped_in_a_row"))
-    values = tick_metrics.summarise(metrics)
-    values |= {f"eval/{name}": rate for name, rate in rates.items()}
-    values["time/seconds"] = seconds
-    values["time/ticks_per_second"] = settings.ticks_per_dispatch / seconds
-    hooks.write(tick, values)
-    skipped = int(in_a_row.max())
-    if skipped >= settings.max_skipped:
-        raise NonFiniteError(
-            f"{skipped} steps in a row up to tick {tick} had a loss or gradient that "
-            f"was not finite (learner.max_skipped={settings.max_skipped}). None of "
-            "them changed the parameters, the newest checkpoint is from before them, "
-            f"and the batch of the last is in {hooks.dump(refused)}."
+
+class _Reader:
+    """Waits for dispatches, writes their lines, leaves behind what has gone wrong."""
+
+    def __init__(self, settings, hooks, runs):
+        self._settings, self._hooks, self._runs = settings, hooks, runs
+        self._last_end = time.perf_counter()
+        self._end: float | None = None
+
+    def note_the_end_of(self, dispatched: _Dispatched | None) -> None:
+        """Before the next dispatch, which may be long, if this one is done already."""
+        if dispatched is not None and _is_ready(dispatched.metrics):
+            self._end = time.perf_counter()
+
+    def __call__(self, dispatched: _Dispatched) -> None:
+        metrics, rates = jax.device_get((dispatched.metrics, dispatched.rates))
+        times = self._times()
+        metrics, rates = self._hooks.split(metrics), self._hooks.split(rates)
+        lines = []
+        for run in self._going():
+            own = dict(metrics[run.index])
+            in_a_row = np.asarray(own.pop("skipped_in_a_row"))
+            values = tick_metrics.summarise(own)
+            read = evaluation.read(rates[run.index])
+            values |= {f"eval/{name}": rate for name, rate in read.items()}
+            lines.append(values | times)
+            run.outlet.write(dispatched.tick, lines[-1])
+            run.skipped = int(in_a_row[-1])
+            self._check(run, int(in_a_row.max()), dispatched)
+        self._hooks.show(dispatched.tick, lines)
+        if not self._going():
+            raise NonFiniteError(" ".join(str(run.error) for run in self._runs))
+
+    def _going(self):
+        return [run for run in self._runs if not run.error]
+
+    def _times(self):
+        """What the dispatch took, an equal share for every run."""
+        end = self._end or time.perf_counter()
+        passed, self._last_end, self._end = end - self._last_end, end, None
+        return {
+            "time/seconds": passed / len(self._going()),
+            "time/ticks_per_second": self._settings.ticks_per_dispatch / passed
+            if passed
+            else math.nan,
+        }
+
+    def _check(self, run, skipped, dispatched):
+        if skipped < self._settings.max_skipped:
+            return
+        refused = self._hooks.split(dispatched.refused)[run.index]
+        name = f"{run.outlet.name}: " if run.outlet.name else ""
+        run.error = NonFiniteError(
+            f"{name}{skipped} steps in a row up to tick {dispatched.tick} had a loss "
+            "or gradient that was not finite "
+            f"(learner.max_skipped={self._settings.max_skipped}). None of them changed "
+            f"the parameters, the newest checkpoint is of tick {run.saved_at}, and the "
+            f"batch of the last is in {run.outlet.dump(refused)}."
         )
-    return int(in_a_row[-1])
 
 
-class stop_on_sigterm:
-    """Within the block SIGTERM sets an event instead of ending the process."""
-
-    def __enter__(self):
-        self._event = threading.Event()
-        self._old = None
-        if threading.current_thread() is threading.main_thread():
-            self._old = signal.signal(signal.SIGTERM, lambda *_: self._event.set())
-        return self._event
-
-    def __exit__(self, *_):
-        if self._old is not None:
-            signal.signal(signal.SIGTERM, self._old)
+def _is_ready(tree):
+    return all(
+        leaf.is_ready() for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array)
+    )

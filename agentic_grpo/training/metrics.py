@@ -1,32 +1,21 @@
-"""Metrics of a run: JSON lines on disk, TensorBoard if wanted, and what is seen live.
+"""Metrics of a run: JSON lines on disk, and TensorBoard if wanted.
 
 ``metrics.jsonl`` holds one JSON object per line: ``tick``, and numbers by name. A
 number that is not finite is null. Lines are in the order of ticks.
 """
 
-import collections
 import json
 import math
 import os
 import pathlib
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
-import rich.console
-import rich.progress
 
 from agentic_grpo.training import whole_files
 
 FILE_NAME = "metrics.jsonl"
-
-#: What the live display shows of all the metrics, with the names it gives them.
-SHOWN = {
-    "eval/solve_rate": "solve rate",
-    "verdict": "verdict",
-}
 
 
 class MetricsWriter:
@@ -76,19 +65,34 @@ class MetricsWriter:
                 if value is not None:
                     self._events.add_scalar(name, value, int(tick))
 
-    def truncate_after(self, tick: float) -> None:
+    def sync(self) -> None:
+        """Returns when all that was written is on the disk.
+
+        To be called before a checkpoint is: none may be newer than the lines before it.
+        """
+        if self._file is not None:
+            os.fsync(self._file.fileno())
+
+    def truncate_after(self, tick: float) -> list[int]:
         """Drops the lines of later ticks, and a half-written last line.
 
         A resumed run repeats the ticks after its checkpoint; without this they would be
         there twice. The file is replaced as a whole or not at all.
+
+        Returns:
+          The ticks of the lines that stay.
         """
         self.close()
         if not self._path.exists():
-            return
+            return []
+        kept = [
+            (line["tick"], text)
+            for line, text in _lines(self._path)
+            if line["tick"] <= tick
+        ]
         with whole_files.replacing(self._path) as file:
-            for line, text in _lines(self._path):
-                if line["tick"] <= tick:
-                    file.write(text + "\n")
+            file.writelines(text + "\n" for _, text in kept)
+        return [tick for tick, _ in kept]
 
     def close(self) -> None:
         """Closes the files; the next ``write`` opens them again."""
@@ -118,117 +122,6 @@ def read(path: str | os.PathLike) -> list[dict[str, float]]:
         {name: math.nan if value is None else value for name, value in line.items()}
         for line, _ in _lines(path)
     ]
-
-
-class Progress:
-    """What a person sees while a run goes on; a context manager.
-
-    On a terminal a bar with the numbers that matter most; elsewhere (a file, a pipe, a
-    scheduler's log) a plain line at each evaluation and about every ten seconds.
-    """
-
-    def __init__(
-        self,
-        total_ticks: int,
-        *,
-        start_tick: int = 0,
-        stream: IO[str] | None = None,
-        seconds_between_lines: float = 10.0,
-        clock: Callable[[], float] = time.monotonic,
-    ):
-        """Shows nothing before the context is entered.
-
-        Args:
-          total_ticks: the run ends here.
-          start_tick: where this process begins, after a resume.
-          stream: standard error where None.
-          seconds_between_lines: of the plain display.
-          clock: seconds; injected by tests.
-        """
-        self._total = total_ticks
-        self._clock = clock
-        self._seconds_between_lines = seconds_between_lines
-        self._last_line = -math.inf
-        self._shown: dict[str, float] = {}
-        self._times = collections.deque(maxlen=20)  # starts after compilation
-        self._stream = stream or sys.stderr
-        self._bar = _make_bar(self._stream) if _is_terminal(self._stream) else None
-        self._start_tick = start_tick
-
-    def __enter__(self) -> "Progress":
-        if self._bar is not None:
-            self._task = self._bar.add_task(
-                "", total=self._total, completed=self._start_tick, numbers="compiling"
-            )
-            self._bar.start()
-        return self
-
-    def __exit__(self, *exception_info) -> None:
-        if self._bar is not None:
-            self._bar.stop()
-
-    def update(self, tick: int, values: Mapping[str, float]) -> None:
-        """Takes note of metrics; numbers that are not among them stay as they were."""
-        self._times.append((tick, self._clock()))
-        for name in SHOWN.keys() & values.keys():
-            self._shown[name] = float(values[name])
-        if self._bar is not None:
-            self._bar.update(self._task, completed=tick, numbers=self._numbers())
-            return
-        now = self._clock()
-        evaluated = any(name.startswith("eval/") for name in values)
-        due = now - self._last_line >= self._seconds_between_lines
-        if evaluated or due or tick >= self._total:
-            self._last_line = now
-            self._print(f"tick {tick}/{self._total}  {self._numbers()}")
-
-    def message(self, text: str) -> None:
-        """Prints a line of its own, above the bar where there is one."""
-        if self._bar is not None:
-            self._bar.console.print(text, markup=False)
-        else:
-            self._print(text)
-
-    def _print(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
-
-    def _numbers(self) -> str:
-        parts = [
-            f"{title} {self._shown[name]:.3f}"
-            for name, title in SHOWN.items()
-            if name in self._shown
-        ]
-        (first_tick, first_time), (tick, now) = self._times[0], self._times[-1]
-        if tick > first_tick and now > first_time:
-            rate = (tick - first_tick) / (now - first_time)
-            parts.append(f"{rate:.3g} ticks/s")
-            parts.append(f"{_duration((self._total - tick) / rate)} left")
-        return "  ".join(parts)
-
-
-def _is_terminal(stream: IO[str]) -> bool:
-    return stream.isatty() and os.environ.get("TERM") != "dumb"
-
-
-def _make_bar(stream: IO[str]) -> rich.progress.Progress:
-    return rich.progress.Progress(
-        rich.progress.TextColumn("tick"),
-        rich.progress.MofNCompleteColumn(),
-        rich.progress.BarColumn(bar_width=24),
-        rich.progress.TextColumn("{task.fields[numbers]}"),
-        console=rich.console.Console(file=stream, force_terminal=True, highlight=False),
-        refresh_per_second=4,
-    )
-
-
-def _duration(seconds: float) -> str:
-    """ "42 s", "3 min 05 s", "2 h 07 min"."""
-    seconds = round(seconds)
-    if seconds < 60:
-        return f"{seconds} s"
-    if seconds < 3600:
-        return f"{seconds // 60} min {seconds % 60:02d} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
 
 
 def _to_number(name: str, value: Any) -> int | float | None:

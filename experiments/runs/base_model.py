@@ -6,22 +6,26 @@ environment, scripted agent, model, warm start, seed, package versions, and the 
 code of all of these.
 """
 
-import contextlib
 import functools
 import hashlib
 import importlib.metadata
 import json
-import os
+import math
 import pathlib
+import threading
+import time
 
 import jax
+import jax.numpy as jnp
 import numpy as np
-from absl import logging
 from ml_collections import ConfigDict
 
 import agentic_grpo
 from agentic_grpo.training import leaves, warm_start
+from agentic_grpo.training.loop import NonFiniteError
+from agentic_grpo.training.progress import duration
 from experiments.config.build import Experiment
+from experiments.runs import locks
 
 #: Fields of an environment that say when something is known, not what. The warm start
 #: has no clock, so base models are shared by latencies.
@@ -41,9 +45,13 @@ PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 
 
 def first_params(
-    experiment: Experiment, config: ConfigDict, cache: pathlib.Path | None, progress
+    experiment: Experiment,
+    config: ConfigDict,
+    cache: pathlib.Path | None,
+    progress,
+    stop_requested: threading.Event,
 ):
-    """Parameters after the warm start.
+    """Parameters after the warm start; None if it was asked to stop before its end.
 
     Args:
       experiment: as built from the config.
@@ -51,19 +59,43 @@ def first_params(
       cache: folder of base models; None pre-trains and keeps nothing. Any number of
         runs may use it at the same time: the first pre-trains, the others wait for it.
       progress: its ``message`` is told how the warm start goes.
+      stop_requested: set where it should stop.
 
     Raises:
+      NonFiniteError: the warm start diverged; nothing was kept.
       ValueError: a file of the cache cannot be read.
     """
     if cache is None:
-        return _pretrain(experiment, progress)
+        return _pretrain(experiment, progress, stop_requested)
     path = cache / f"{key(config)}.npz"
     cache.mkdir(parents=True, exist_ok=True)
-    with _locked(path, progress):
+    wait = _Waiting(progress, stop_requested)
+    with locks.in_turn(path.with_suffix(".lock"), wait) as ours:
+        if not ours:
+            return None
         if not path.exists():
-            leaves.dump(_pretrain(experiment, progress), path)
+            params = _pretrain(experiment, progress, stop_requested)
+            if params is None:
+                return None
+            leaves.dump(params, path)
     progress.message(f"base model: {path}")
     return _read(path, experiment)
+
+
+class _Waiting:
+    """What is done while another run pre-trains: it is told once."""
+
+    def __init__(self, progress, stop_requested):
+        self._progress, self._stop_requested = progress, stop_requested
+        self._told = False
+
+    def __call__(self) -> bool:
+        if not self._told:
+            self._told = True
+            self._progress.message(
+                "waits for another run that pre-trains this base model"
+            )
+        return self._stop_requested.is_set()
 
 
 def key(config: ConfigDict) -> str:
@@ -95,7 +127,7 @@ def _hash_of_sources(environment_name):
     return digest.hexdigest()
 
 
-def _pretrain(experiment: Experiment, progress):
+def _pretrain(experiment: Experiment, progress, stop_requested):
     program, settings = experiment.program, experiment.warm_start
     params = jax.jit(program.policy.init)(experiment.init_key)
     step = jax.jit(
@@ -108,14 +140,38 @@ def _pretrain(experiment: Experiment, progress):
         ),
         donate_argnums=0,
     )
-    carry = warm_start.init(params, settings)
+    carry, started = warm_start.init(params, settings), time.monotonic()
     for done in range(0, settings.num_steps, settings.steps_per_dispatch):
+        if stop_requested.is_set():
+            progress.message(
+                f"stopped in the warm start after {done} of {settings.num_steps} "
+                "steps. Nothing of it is saved: the same command begins it anew, and "
+                f"needs these {duration(time.monotonic() - started)} again"
+            )
+            return None
         carry, losses = step(carry, experiment.warm_start_key)
+        steps, loss = done + settings.steps_per_dispatch, float(losses[-1])
         progress.message(
-            f"warm start: {done + settings.steps_per_dispatch}/{settings.num_steps} "
-            f"steps, {float(losses[-1]):.3f} nats per token"
+            f"warm start: {steps}/{settings.num_steps} steps, {loss:.3f} nats per token"
         )
+        _require(math.isfinite(loss), settings, f"the loss is {loss} at step {steps}")
+    wrong = [
+        name
+        for name, leaf in leaves.named(carry[0]).items()
+        if not jnp.isfinite(leaf).all()
+    ]
+    _require(not wrong, settings, f"{', '.join(wrong[:3])} at the end")
     return carry[0]
+
+
+def _require(finite, settings, what):
+    """No run begins with parameters that no step can mend, and none is kept."""
+    if not finite:
+        raise NonFiniteError(
+            f"the warm start diverged with warm_start.learning_rate="
+            f"{settings.learning_rate}: not finite: {what}. Nothing of it is kept; "
+            "take a lower rate."
+        )
 
 
 def _read(path, experiment):
@@ -132,27 +188,9 @@ def _read(path, experiment):
             f"{path} is no base model that can be read ({error}); delete it, and the "
             "next run pre-trains it again"
         ) from error
+    if not all(np.isfinite(array.astype(np.float32)).all() for array in arrays):
+        raise ValueError(
+            f"{path} is no base model: numbers in it are not finite; delete it, and "
+            "the next run pre-trains it again"
+        )
     return jax.device_put(jax.tree.unflatten(jax.tree.structure(shapes), arrays))
-
-
-@contextlib.contextmanager
-def _locked(path, progress):
-    """Others that want the same file wait here until it is written.
-
-    Where the file system has no locks they do not wait; they pre-train the same model
-    once more, which costs time and nothing else.
-    """
-    try:
-        import fcntl
-    except ImportError:  # no such thing on this system
-        yield
-        return
-    with open(path.with_suffix(".lock"), "a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress.message("waits for another run that pre-trains this base model")
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        except OSError as error:
-            logging.warning("%s cannot be locked: %s", path, os.strerror(error.errno))
-        yield

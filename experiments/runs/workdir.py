@@ -1,90 +1,131 @@
-"""A run's folder: which config it holds, and whether this config may go on in it."""
+"""A run's folder: which config it holds, and whether this config may go on in it.
+
+A look never writes: a folder that is refused, or whose run is finished, stays as it is.
+"""
 
 import contextlib
 import json
-import os
 import pathlib
+from collections.abc import Iterator
 
-from absl import logging
 from ml_collections import ConfigDict
 
-from agentic_grpo.training import processes, whole_files
+from agentic_grpo.training import checkpoint_record, metrics, processes, whole_files
 from experiments.config import fields
 from experiments.config.build import Experiment, build
 from experiments.config.checks import require
-from experiments.runs.files import read_json, write_json
+from experiments.runs import locks
+from experiments.runs.files import read_json, read_json_if_whole, write_json
 
 #: What may differ when a run goes on.
 MAY_DIFFER = ("num_ticks", "devices", "logging", "checkpoint", "profile")
 
+CHECKPOINTS = "checkpoints"
+LOCK = ".lock"
+
 
 @contextlib.contextmanager
-def claimed(workdir: pathlib.Path, config: ConfigDict):
+def claimed(workdir: pathlib.Path, config: ConfigDict) -> Iterator[dict | None]:
     """Within the block the folder is this run's, and no other process's.
 
     In a job of several processes the first claims it, and the others wait for that.
 
-    Raises:
-      ValueError: as ``claim``; or another process trains in the folder.
-    """
-    with contextlib.ExitStack() as stack:
-        if processes.is_first_process():
-            workdir.mkdir(parents=True, exist_ok=True)
-            stack.enter_context(_locked(workdir))
-            claim(workdir, config)
-        processes.wait_for_all("the workdir is claimed")
-        yield
-
-
-@contextlib.contextmanager
-def _locked(workdir):
-    """Two runs in one folder would overwrite each other's files."""
-    try:
-        import fcntl
-    except ImportError:  # no such thing on this system
-        yield
-        return
-    folder = os.open(workdir, os.O_RDONLY)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(folder)
-        raise ValueError(
-            f"workdir={str(workdir)!r} must be free: another process trains in it"
-        ) from None
-    except OSError as error:  # a file system without locks
-        logging.warning("%s cannot be locked: %s", workdir, os.strerror(error.errno))
-    try:
-        yield
-    finally:
-        os.close(folder)
-
-
-def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
-    """Writes ``config.json`` into a new folder, or checks the one that is there.
+    Yields:
+      The summary of the run, if it is finished; else None, and ``config.json`` is that
+      of the config.
 
     Raises:
       ValueError: the folder holds a run with another config, named field by field, or
-        files that are no run of ours. Nothing is overwritten.
+        files that are no run of ours; it has come further than ``num_ticks``; or
+        another process trains in it. Nothing is written.
     """
-    path = workdir / "config.json"
-    if path.exists():
-        different = _differences(path, config)
-        require(
-            not different,
-            "workdir",
-            str(workdir),
-            "a new folder, or one with this config; it holds a run with another: "
-            + "; ".join(different),
-        )
-    elif workdir.exists() and any(
-        path.suffix != whole_files.UNFINISHED for path in workdir.iterdir()
-    ):
+    with contextlib.ExitStack() as stack:
+        if processes.is_first_process():
+            stack.enter_context(_owned(workdir, config))
+        processes.wait_for_all("the workdir is claimed")
+        yield finished(workdir, config)
+
+
+def claim(workdir: pathlib.Path, config: ConfigDict) -> None:
+    """Writes ``config.json`` for a process that is to be started; as ``claimed``."""
+    with _owned(workdir, config):
+        pass
+
+
+@contextlib.contextmanager
+def _owned(workdir, config):
+    _require_fit(workdir, config)
+    if finished(workdir, config) is not None:
+        yield
+        return
+    workdir.mkdir(parents=True, exist_ok=True)
+    busy = f"workdir={str(workdir)!r} must be free: another process trains in it"
+    with locks.alone(workdir / LOCK, busy):
+        _require_fit(workdir, config)  # nobody else changes it any more
+        write_json(workdir / "config.json", json.loads(config.to_json(sort_keys=True)))
+        yield
+
+
+def _require_fit(workdir, config):
+    """Raises a ValueError unless a run of the config may begin or go on here."""
+    if not workdir.is_dir():
+        taken = workdir.exists() or workdir.is_symlink()
+        require(not taken, "workdir", str(workdir), "a folder; it is none")
+        return
+    saved = _saved_config(workdir)
+    if saved is not None:
+        _require_same(saved, config, workdir)
+    elif any(not _is_ours(path.name) for path in workdir.iterdir()):
         raise ValueError(
             f"workdir={str(workdir)!r} has files but no config.json; choose a new one"
         )
-    workdir.mkdir(parents=True, exist_ok=True)
-    write_json(path, json.loads(config.to_json(sort_keys=True)))
+    reached, _ = checkpoint_record.newest(workdir / CHECKPOINTS)
+    require(
+        config.num_ticks >= reached,
+        "num_ticks",
+        config.num_ticks,
+        f"at least {reached}, which the run in {workdir} has reached; for fewer ticks "
+        "choose a new workdir",
+    )
+
+
+def _is_ours(name):
+    """Whether a file may be there before ``config.json`` is."""
+    return name.startswith(LOCK) or name.endswith(whole_files.UNFINISHED)
+
+
+def _saved_config(workdir):
+    """The config of the run in a folder, as JSON values; None where there is none.
+
+    Where ``config.json`` is gone, that of the newest checkpoint.
+    """
+    path = workdir / "config.json"
+    if path.exists():
+        return read_json(path)
+    _, notes = checkpoint_record.newest(workdir / CHECKPOINTS)
+    return None if notes is None else json.loads(notes["config"])
+
+
+def require_notes_of(notes: dict, config: ConfigDict, workdir: pathlib.Path) -> None:
+    """Raises a ValueError unless a checkpoint was saved by a run of this config.
+
+    Args:
+      notes: its metadata.
+      config: of the run in the folder.
+      workdir: the folder.
+    """
+    _require_same(json.loads(notes["config"]), config, workdir / CHECKPOINTS)
+
+
+def _require_same(saved, config, where):
+    different = _differences(saved, config)
+    require(
+        not different,
+        "workdir",
+        str(where),
+        "a new folder, or one with this config; it holds a run with another: "
+        + "; ".join(different),
+    )
 
 
 def load_config(workdir: pathlib.Path) -> ConfigDict:
@@ -93,16 +134,15 @@ def load_config(workdir: pathlib.Path) -> ConfigDict:
     Raises:
       ValueError: there is none, or it cannot be read.
     """
-    path = workdir / "config.json"
-    if not path.exists():
+    saved = _saved_config(workdir)
+    if saved is None:
         raise ValueError(
             f"workdir={str(workdir)!r} has no config.json: no run is there"
         )
-    tree = read_json(path)
     try:
-        return fields.from_tree(tree)
+        return fields.from_tree(saved)
     except ValueError as error:
-        raise ValueError(f"{path}: {error}") from error
+        raise ValueError(f"{workdir / 'config.json'}: {error}") from error
 
 
 def load_experiment(workdir: pathlib.Path) -> tuple[ConfigDict, Experiment]:
@@ -124,16 +164,15 @@ def finished(workdir: pathlib.Path, config: ConfigDict) -> dict | None:
     A summary that cannot be read counts as none, with a warning: the run then ends anew
     from its last checkpoint.
     """
-    try:
-        summary = read_json(workdir / "summary.json")
-    except FileNotFoundError:
+    summary = read_json_if_whole(
+        workdir / "summary.json", otherwise="the run counts as unfinished"
+    )
+    if summary is None:
         return None
-    except ValueError as error:
-        logging.warning("%s; the run counts as unfinished", error)
+    if summary.get("ticks") != config.num_ticks:
         return None
-    if summary.get("ticks", -1) < config.num_ticks:
-        return None
-    return None if _differences(workdir / "config.json", config) else summary
+    saved = _saved_config(workdir)
+    return None if saved is None or _differences(saved, config) else summary
 
 
 def write_summary(
@@ -161,9 +200,20 @@ def write_summary(
     return summary
 
 
+def what_is_left(workdir: pathlib.Path) -> str:
+    """What there is to go on from after a run has failed, for a person."""
+    reached, notes = checkpoint_record.newest(workdir / CHECKPOINTS)
+    if notes is None:
+        return f"Nothing is saved in {workdir}."
+    return (
+        f"What was saved in {workdir} before, up to tick {reached}, is intact, and the "
+        "same command goes on from there."
+    )
+
+
 def require_no_metrics(workdir: pathlib.Path) -> None:
     """Refuses a folder whose run has begun but whose checkpoints are gone."""
-    path = workdir / "metrics.jsonl"
+    path = workdir / metrics.FILE_NAME
     if path.exists() and path.stat().st_size:
         raise ValueError(
             f"workdir={str(workdir)!r} has metrics but no checkpoint to go on from; "
@@ -171,25 +221,14 @@ def require_no_metrics(workdir: pathlib.Path) -> None:
         )
 
 
-def _differences(path, config):
-    """How the config in a file differs from one, where a run may not."""
-    theirs = _flat(read_json(path))
+def _differences(saved, config):
+    """How a saved config differs from one, where a run may not."""
+    theirs = dict(fields.flatten(saved))
     return [
         f"{name}: {theirs.get(name, 'missing')!r} there, {ours!r} here"
-        for name, ours in _flat(json.loads(config.to_json())).items()
+        for name, ours in fields.flatten(json.loads(config.to_json()))
         if theirs.get(name, "missing") != ours and not _may_differ(name)
     ]
-
-
-def _flat(tree, prefix=""):
-    """{"a": {"b": 1}} -> {"a.b": 1}."""
-    flat = {}
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            flat |= _flat(value, f"{prefix}{name}.")
-        else:
-            flat[prefix + name] = value
-    return flat
 
 
 def _may_differ(name):

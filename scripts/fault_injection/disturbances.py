@@ -76,9 +76,11 @@ def ask_to_stop(trial, choose):
         return "before it began"
     if (trial.folder / "summary.json").exists():
         return "too late"
+    if "stopped in the warm start" in trial.said() and not trial.steps():
+        return "in the warm start"
     if "the same command goes on from there" not in trial.said():
         raise BrokenPromise(f"does not say how to go on: {trial.said()}")
-    if trial.steps()[-1] != trial.last_tick():
+    if trial.steps()[-1] != max(trial.last_tick(), 0):  # no line before the first tick
         raise BrokenPromise(
             f"stopped at tick {trial.last_tick()}, but saved {trial.steps()}"
         )

@@ -244,6 +244,34 @@ def test_a_damaged_newest_step_gives_way_to_the_one_before(copy, warnings_of_run
         assert_same(store.restore(make_state())[0], make_state(seed=5))
 
 
+def test_a_copy_under_another_name_is_set_aside(copy, warnings_of_run):
+    # Its state is that of step 20, and step 25 would be "later than" all that follow.
+    shutil.copytree(copy / "20", copy / "30")
+    with checkpoints.Checkpoints(copy) as store:
+        assert_same(store.restore(make_state())[0], make_state(seed=20, tick=20))
+        assert store.save(25, make_state(seed=5), {})
+        assert store.latest_step() == 25
+    assert "it is a copy of 20" in "\n".join(warnings_of_run)
+    assert (copy / "damaged-30").is_dir()
+
+
+def test_metadata_can_be_looked_at_before_the_state(copy):
+    def refuse(metadata):
+        raise KeyError(metadata["config"]["lr"])
+
+    with checkpoints.Checkpoints(copy) as store, pytest.raises(KeyError, match=r"0\.5"):
+        store.restore({"another": "structure"}, check=refuse)
+
+
+def test_a_folder_says_what_it_holds_without_being_opened(copy, tmp_path):
+    assert checkpoint_record.newest(copy) == (20, {"config": {"lr": 0.5}})
+    (copy / "20" / "record" / "metadata").write_text("{")
+    assert checkpoint_record.newest(copy) == (20, {"config": {"lr": 0.5}})
+    (copy / "10" / "record" / "metadata").unlink()
+    assert checkpoint_record.newest(copy) == (20, None)
+    assert checkpoint_record.newest(tmp_path / "none") == (0, None)
+
+
 def test_with_nothing_intact_the_error_lists_the_steps(copy):
     for step in ("10", "20"):
         (copy / step / "record" / "metadata").write_text("{")
@@ -306,6 +334,7 @@ def test_another_environment_is_a_warning(saved, monkeypatch, warnings_of_run):
     [
         ({"schema_version": 3}, None, "schema_version"),
         ({"config": object()}, None, "JSON"),
+        ({"before": {"solve_rate": float("nan")}}, None, "JSON"),
         ({}, float("nan"), "metric: nan"),
     ],
 )

@@ -1,5 +1,6 @@
 """Two processes are one job: the numbers of one, and an end in bounded time."""
 
+import json
 import os
 import pathlib
 import signal
@@ -126,6 +127,39 @@ def test_sigterm_to_one_stops_all_at_the_same_tick(tmp_path):
     assert "the same command goes on from there" in said
 
 
+@pytest.mark.slow
+def test_two_processes_with_different_configs_both_end(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    code = (
+        "import sys\n"
+        "from agentic_grpo.training import processes\n"
+        "processes.join()\n"
+        "processes.require_same({'x': 'long ' * 9 * (1 + int(sys.argv[1]))})\n"
+    )
+    job = [
+        subprocess.Popen(
+            [sys.executable, "-c", code, str(index)],
+            cwd=ROOT,
+            env=os.environ
+            | {
+                "JAX_COORDINATOR_ADDRESS": address,
+                "JAX_NUM_PROCESSES": "2",
+                "JAX_PROCESS_ID": str(index),
+            },
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        for index in range(2)
+    ]
+    said = [process.communicate(timeout=600)[0] for process in job]
+    assert "another process was not; it says how" in said[0]
+    assert "x is 'long long" in said[1]
+    assert [process.returncode for process in job] == [1, 1]
+
+
 def test_a_job_of_one_process_asks_nobody():
     assert processes.is_first_process()
     assert processes.any_process(True) and not processes.any_process(False)
@@ -151,3 +185,74 @@ def test_plain_variables_say_who_is_who(monkeypatch):
     processes.join()
     assert asked["num_processes"] == 3 and asked["process_id"] == 2
     assert asked["heartbeat_timeout_seconds"] == 20
+
+
+@pytest.mark.parametrize(
+    ("variables", "bound"),
+    [
+        ({}, None),  # a cluster's: JAX knows the address, we do not
+        ({"JAX_COORDINATOR_ADDRESS": "10.0.0.1:7777"}, "10.0.0.1:7777"),
+        (
+            {
+                "JAX_COORDINATOR_ADDRESS": "10.0.0.1:7777",
+                "JAX_COORDINATOR_BIND_ADDRESS": "127.0.0.1:7777",
+            },
+            "127.0.0.1:7777",
+        ),
+    ],
+)
+def test_the_coordinator_listens_where_it_is_named(monkeypatch, variables, bound):
+    asked = {}
+    monkeypatch.setattr(
+        processes.jax.distributed, "initialize", lambda **options: asked.update(options)
+    )
+    for name in ("JAX_COORDINATOR_ADDRESS", "JAX_COORDINATOR_BIND_ADDRESS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    processes.join()
+    assert asked["coordinator_bind_address"] == bound
+
+
+class Job:
+    """What two processes say to each other, as seen by one of them."""
+
+    def __init__(self, monkeypatch, *, index, first, differs_elsewhere=False):
+        content = json.dumps(first).encode()
+        answers = iter([np.int32(len(content)), np.frombuffer(content, np.uint8)])
+        monkeypatch.setattr(processes.jax, "process_count", lambda: 2)
+        monkeypatch.setattr(processes.jax, "process_index", lambda: index)
+        monkeypatch.setattr(
+            processes.multihost_utils,
+            "broadcast_one_to_all",
+            lambda mine: self.asked.append(mine) or next(answers),
+        )
+        monkeypatch.setattr(
+            processes.multihost_utils,
+            "process_allgather",
+            lambda mine: np.array([mine, differs_elsewhere]),
+        )
+        self.asked, self.first_size = [], len(content)
+
+
+def test_processes_that_are_started_alike_go_on(monkeypatch):
+    job = Job(monkeypatch, index=1, first={"a": [1], "b": 2.5})
+    processes.require_same({"b": 2.5, "a": (1,)})
+    assert len(job.asked[1]) == job.asked[0]
+
+
+def test_a_process_with_another_config_names_what_differs(monkeypatch):
+    job = Job(monkeypatch, index=1, first={"learning_rate": 0.1, "seed": 0, "new": 1})
+    with pytest.raises(
+        ValueError,
+        match=r"alike: learning_rate is 0\.2 in process 1 and 0\.1 in process 0; "
+        r"new is 'missing' in process 1 and 1 in process 0$",
+    ):
+        processes.require_same({"learning_rate": 0.2, "seed": 0})
+    assert len(job.asked[1]) == int(job.first_size)
+
+
+def test_the_others_end_too(monkeypatch):
+    Job(monkeypatch, index=0, first={"seed": 0}, differs_elsewhere=True)
+    with pytest.raises(ValueError, match="another process was not; it says how"):
+        processes.require_same({"seed": 0})

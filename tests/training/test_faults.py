@@ -147,10 +147,14 @@ def test_a_run_that_diverges_stops_and_leaves_the_batch(diverging, tmp_path):
     hooks = loop.Hooks(
         dispatch=lambda state: next(replay),
         evaluate=lambda params: {},
-        write=lambda now, values: None,
-        save=lambda now, state: saved.append((now, int(state.learner.skipped))),
-        dump=dump,
         stop=lambda: False,
+        outlets=[
+            loop.Outlet(
+                write=lambda now, values: None,
+                save=lambda now, state: saved.append((now, int(state.learner.skipped))),
+                dump=dump,
+            )
+        ],
     )
     settings = loop.LoopSettings(
         num_ticks=TICKS,

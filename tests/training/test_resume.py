@@ -80,12 +80,17 @@ def train(built, folder, *, stop_at=None, num_ticks=TICKS):
         hooks = loop.Hooks(
             dispatch=one_dispatch,
             evaluate=evaluate,
-            write=writer.write,
-            save=lambda tick, state: checkpoints.save(tick, state, {}),
-            dump=lambda refused: None,
             stop=lambda: ticks[-1] == stop_at,
+            outlets=[
+                loop.Outlet(
+                    write=writer.write,
+                    save=lambda tick, state: checkpoints.save(tick, state, {}),
+                    dump=lambda refused: None,
+                )
+            ],
         )
-        return loop.train(state, settings, hooks)
+        state, finished, _ = loop.train(state, settings, hooks)
+        return state, finished
 
 
 def in_bits(state):

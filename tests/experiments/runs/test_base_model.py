@@ -1,5 +1,6 @@
 """Base models are shared by what does not touch them, and by nothing else."""
 
+import dataclasses
 import threading
 import time
 
@@ -7,9 +8,11 @@ import jax
 import numpy as np
 import pytest
 
+from agentic_grpo.training import leaves
+from agentic_grpo.training.loop import NonFiniteError
 from experiments.config import build
 from experiments.configs import smoke
-from experiments.runs import base_model
+from experiments.runs import base_model, locks
 
 ENV = "env.code_execution"
 
@@ -28,10 +31,16 @@ def config(**changes):
     return built
 
 
+def first_params(experiment, config, cache, progress, stop_requested=None):
+    return base_model.first_params(
+        experiment, config, cache, progress, stop_requested or threading.Event()
+    )
+
+
 @pytest.fixture(scope="module")
 def pretrained():
     built = config()
-    return base_model.first_params(build.build(built), built, None, Messages())
+    return first_params(build.build(built), built, None, Messages())
 
 
 @pytest.fixture
@@ -39,7 +48,7 @@ def counted(monkeypatch, pretrained):
     """Replaces the pre-training by its result; the list grows with every call."""
     calls = []
 
-    def pretrain(experiment, progress):
+    def pretrain(experiment, progress, stop_requested):
         calls.append(experiment)
         time.sleep(0.05)
         return pretrained
@@ -97,14 +106,14 @@ def test_other_package_versions_have_other_base_models(monkeypatch):
 def test_latencies_do_not_change_the_warm_start(pretrained):
     # What lets the key leave them out: the warm start has no clock.
     slow = config(**{f"{ENV}.verdict_latency.minimum": 11})
-    other = base_model.first_params(build.build(slow), slow, None, Messages())
+    other = first_params(build.build(slow), slow, None, Messages())
     assert_equal(pretrained, other)
 
 
 def test_the_second_run_reads_what_the_first_has_trained(counted, pretrained, tmp_path):
     experiment = build.build(config())
     for _ in range(2):
-        params = base_model.first_params(experiment, config(), tmp_path, Messages())
+        params = first_params(experiment, config(), tmp_path, Messages())
         assert_equal(params, pretrained)
     assert len(counted) == 1
     names = [path.name for path in tmp_path.glob("*.npz")]
@@ -115,7 +124,7 @@ def test_runs_that_start_together_pretrain_once(counted, tmp_path):
     experiment, found, progress = build.build(config()), [], Messages()
 
     def start():
-        found.append(base_model.first_params(experiment, config(), tmp_path, progress))
+        found.append(first_params(experiment, config(), tmp_path, progress))
 
     threads = [threading.Thread(target=start) for _ in range(4)]
     for thread in threads:
@@ -127,19 +136,77 @@ def test_runs_that_start_together_pretrain_once(counted, tmp_path):
 
 
 def test_a_pretraining_that_fails_leaves_nothing_behind(monkeypatch, tmp_path):
-    def fail(experiment, progress):
+    def fail(experiment, progress, stop_requested):
         raise RuntimeError("out of memory")
 
     monkeypatch.setattr(base_model, "_pretrain", fail)
     with pytest.raises(RuntimeError, match="out of memory"):
-        base_model.first_params(build.build(config()), config(), tmp_path, Messages())
+        first_params(build.build(config()), config(), tmp_path, Messages())
     assert not list(tmp_path.glob("*.npz"))
 
 
 def test_a_damaged_base_model_is_named(counted, tmp_path):
     experiment = build.build(config())
-    base_model.first_params(experiment, config(), tmp_path, Messages())
+    first_params(experiment, config(), tmp_path, Messages())
     path = tmp_path / f"{base_model.key(config())}.npz"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match=rf"{path.name} is no base model.*delete it"):
-        base_model.first_params(experiment, config(), tmp_path, Messages())
+        first_params(experiment, config(), tmp_path, Messages())
+
+
+class AsksToStop(Messages):
+    """Asks after the first message; so the warm start is between two dispatches."""
+
+    def __init__(self):
+        super().__init__()
+        self.stop_requested = threading.Event()
+
+    def message(self, text):
+        super().message(text)
+        self.stop_requested.set()
+
+
+def test_a_warm_start_ends_after_a_dispatch_and_says_what_is_lost(tmp_path):
+    progress = AsksToStop()
+    experiment = build.build(config())
+    found = first_params(
+        experiment, config(), tmp_path, progress, progress.stop_requested
+    )
+    assert found is None
+    assert progress.texts[0].startswith("warm start: 1/2 steps")
+    assert progress.texts[1].startswith("stopped in the warm start after 1 of 2 steps")
+    assert "begins it anew, and needs these" in progress.texts[1]
+    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_whoever_waits_for_another_run_hears_the_request(counted, tmp_path):
+    path = (tmp_path / base_model.key(config())).with_suffix(".lock")
+    progress = AsksToStop()
+    with locks.in_turn(path, lambda: True):
+        found = first_params(
+            build.build(config()), config(), tmp_path, progress, progress.stop_requested
+        )
+    assert found is None and counted == []
+
+
+@pytest.mark.parametrize(
+    ("num_steps", "words"),
+    [(2, "the loss is nan at step 2"), (1, "state/.* at the end")],
+)
+def test_a_warm_start_that_diverges_is_no_base_model(num_steps, words, tmp_path):
+    experiment = build.build(config())
+    settings = dataclasses.replace(
+        experiment.warm_start, learning_rate=float("inf"), num_steps=num_steps
+    )
+    experiment = dataclasses.replace(experiment, warm_start=settings)
+    message = rf"warm_start\.learning_rate=inf: not finite: {words}"
+    with pytest.raises(NonFiniteError, match=message):
+        first_params(experiment, config(), tmp_path, Messages())
+    assert not list(tmp_path.glob("*.npz"))
+
+
+def test_a_base_model_that_is_not_finite_is_not_read(counted, pretrained, tmp_path):
+    path = tmp_path / f"{base_model.key(config())}.npz"
+    leaves.dump(jax.tree.map(lambda x: x * np.nan, pretrained), path)
+    with pytest.raises(ValueError, match=rf"{path.name} .*not finite; delete it"):
+        first_params(build.build(config()), config(), tmp_path, Messages())

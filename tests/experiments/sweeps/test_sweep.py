@@ -13,10 +13,8 @@ import pytest
 import rich.console
 
 from agentic_grpo.training import metrics
-from experiments import train as train_module
 from experiments.config import fields
 from experiments.configs import smoke
-from experiments.runs import seeds_together
 from experiments.sweeps import (
     grid,
     launch,
@@ -534,36 +532,3 @@ def test_a_sweep_trains_shares_its_base_model_and_survives_a_crash(tmp_path):
     again = command(*flags)
     assert "1 runs x " in again.stderr  # the finished one is skipped
     assert (good / "seed=0" / "metrics.jsonl").read_bytes() == before
-
-
-@pytest.mark.slow
-def test_seeds_in_one_program_are_the_runs_they_would_have_been(tmp_path):
-    cache, configs = tmp_path / "cache", [config(seed=seed) for seed in (3, 4)]
-    together = [tmp_path / "together" / f"seed={c.seed}" for c in configs]
-    summaries = seeds_together.run(together, configs, warm_start_cache=cache)
-    assert [summary["seed"] for summary in summaries] == [3, 4]
-    alone = tmp_path / "alone"
-    expected = train_module.run(configs[1], alone, warm_start_cache=cache)
-    for name in ("solve_rate_before", "solve_rate_after", "ticks", "before", "after"):
-        assert summaries[1][name] == pytest.approx(expected[name], abs=1e-5), name
-    one, other = metrics.read(together[1]), metrics.read(alone)
-    assert [line["tick"] for line in one] == [line["tick"] for line in other]
-    for ours, theirs in zip(one, other, strict=True):
-        for name in theirs.keys() - {"time/seconds", "time/ticks_per_second"}:
-            assert ours[name] == pytest.approx(
-                theirs[name], abs=2e-4, rel=2e-3, nan_ok=True
-            ), name
-    # Finished means finished; more ticks go on from what every seed has saved.
-    assert seeds_together.run(together, configs) == summaries
-    longer = [fields.change(c, {"num_ticks": 10}) for c in configs]
-    assert [s["ticks"] for s in seeds_together.run(together, longer)] == [10, 10]
-    assert [line["tick"] for line in metrics.read(together[0])] == [0, 2, 4, 6, 8, 10]
-
-
-def test_seeds_in_one_program_must_differ_in_their_seed_alone(tmp_path):
-    other = fields.change(config(seed=1), {"learner.learning_rate": 1.0})
-    with pytest.raises(ValueError, match="but for the seed"):
-        seeds_together.run([tmp_path / "a", tmp_path / "b"], [config(), other])
-    with pytest.raises(ValueError, match="different in every folder"):
-        seeds_together.run([tmp_path / "a", tmp_path / "b"], [config(), config()])
-    assert not list(tmp_path.iterdir())

@@ -1,0 +1,132 @@
+"""From where runs stand to their summaries: the part that one run and several share."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from agentic_grpo.training import evaluation, loop
+from agentic_grpo.training.progress import Progress
+from experiments.runs.recording import Recording
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Machine:
+    """How the runs of one program are computed.
+
+    Attributes:
+      compile: (state) -> (dispatch, evaluate) of ``loop.Hooks``, compiled.
+      test: (params) -> metrics of the test problems, not yet read.
+      split: as in ``loop.Hooks``.
+    """
+
+    compile: Callable[[Any], tuple[Callable, Callable]]
+    test: Callable[[Any], dict]
+    split: Callable[[Any], Sequence] = lambda tree: [tree]
+
+    def read(self, metrics) -> list[dict[str, float]]:
+        """Waits for an evaluation: the rates of each run."""
+        return list(map(evaluation.read, self.split(jax.device_get(metrics))))
+
+
+def train(
+    state,
+    machine: Machine,
+    settings: loop.LoopSettings,
+    recordings: dict[str, Recording],
+    progress: Progress,
+    stop: Callable[[], bool],
+) -> list[dict | None] | None:
+    """Tests the base models, trains, tests again and writes the summaries.
+
+    Args:
+      state: of all runs, which stand at the same tick; donated.
+      machine: computes.
+      settings: of the loop.
+      recordings: of each run, by what messages call it.
+      progress: is told.
+      stop: () -> whether to end; asked where everything can be saved.
+
+    Returns:
+      The summary of each run, None in all processes but the first; or None, if it was
+      asked to stop before the end.
+
+    Raises:
+      NonFiniteError: runs diverged; the others have their summaries.
+      CheckpointError: a checkpoint cannot be written.
+    """
+    runs = list(recordings.values())
+    if any(run.before is None for run in runs):
+        _test_base_models(state, machine, runs, progress)
+    for run, own in zip(runs, machine.split(state), strict=True):
+        run.begin(own)
+    tick = int(np.ravel(jax.device_get(state.tick))[0])
+    if stop():
+        return _stopped(tick, settings, runs, progress)
+    dispatch, evaluate = machine.compile(state)
+    if tick == 0 and not stop():
+        rates = machine.read(evaluate(state.learner.params))
+        _write_first_lines(rates, runs, progress)
+    hooks = loop.Hooks(
+        dispatch=dispatch,
+        evaluate=evaluate,
+        stop=stop,
+        outlets=[run.outlet(name) for name, run in recordings.items()],
+        split=machine.split,
+        show=lambda tick, lines: progress.update(tick, _average(lines)),
+    )
+    progress.begin(tick)
+    state, finished, diverged = loop.train(state, settings, hooks)
+    summaries = None
+    if finished:
+        after = machine.read(machine.test(state.learner.params))
+        going = [index for index in range(len(runs)) if index not in diverged]
+        summaries = [runs[index].finish(after[index]) for index in going]
+        _tell(runs, after, going, progress)
+    else:
+        tick = int(np.ravel(jax.device_get(state.tick))[0])
+        _stopped(tick, settings, runs, progress)
+    if diverged:
+        raise loop.NonFiniteError(" ".join(map(str, diverged.values())))
+    return summaries
+
+
+def _test_base_models(state, machine, runs, progress):
+    rates = machine.read(machine.test(state.learner.params))
+    for run, own in zip(runs, rates, strict=True):
+        run.before = own
+    solved = ", ".join(f"{own['solve_rate']:.3f}" for own in rates)
+    progress.message(f"base model solves {solved} of the test problems")
+
+
+def _write_first_lines(rates, runs, progress):
+    lines = [{f"eval/{name}": rate for name, rate in own.items()} for own in rates]
+    for run, line in zip(runs, lines, strict=True):
+        run.write(0, line)
+    progress.update(0, _average(lines))
+
+
+def _average(lines):
+    """What is shown of several runs: the mean of what all of them have."""
+    names = set.intersection(*map(set, lines))
+    return {name: float(np.mean([line[name] for line in lines])) for name in names}
+
+
+def _tell(runs, after, going, progress):
+    for index in going:
+        before, rates = runs[index].before, after[index]
+        progress.message(
+            f"solve rate on {runs[index].config.evaluation.test_problems} test "
+            f"problems: {before['solve_rate']:.3f} before, {rates['solve_rate']:.3f} "
+            "after"
+        )
+
+
+def _stopped(tick, settings, runs, progress):
+    folders = ", ".join(str(run.folder) for run in runs)
+    progress.message(
+        f"stopped at tick {tick} of {settings.num_ticks}, all of it saved in "
+        f"{folders}; the same command goes on from there"
+    )
