@@ -1,9 +1,8 @@
 """From points and seeds to runs: what sweeps and ablations have in common."""
 
-import contextlib
 import dataclasses
 import pathlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ml_collections import ConfigDict
@@ -11,7 +10,7 @@ from ml_collections import ConfigDict
 from experiments.config import fields
 from experiments.config.build import build
 from experiments.config.checks import require
-from experiments.runs import base_model
+from experiments.runs import base_model, locks
 from experiments.sweeps import cost, grid, scheduler
 from experiments.sweeps.launch import Launcher, read_error
 from experiments.sweeps.live_table import Display, duration
@@ -193,7 +192,13 @@ def execute(
         warm_start_cache=warm_start_cache or folder / BASE_MODELS,
         compile_cache=compile_cache,
     )
-    with _alone(folder, lock_name), Display(parallel) as display:
+    folder.mkdir(parents=True, exist_ok=True)
+    busy = (
+        f"{folder} is being worked on by another process; wait for it, or take another "
+        "share of the work with --shard"
+    )
+    alone = locks.alone(folder / f".{lock_name}.lock", busy)
+    with alone, Display(parallel) as display:
         return scheduler.run(
             jobs,
             launcher,
@@ -202,23 +207,3 @@ def execute(
             show=display,
             poll_seconds=1.0,
         )
-
-
-@contextlib.contextmanager
-def _alone(folder: pathlib.Path, name: str) -> Iterator[None]:
-    """Two sweeps in one folder would write the same files."""
-    folder.mkdir(parents=True, exist_ok=True)
-    try:
-        import fcntl
-    except ImportError:  # no such thing on this system
-        yield
-        return
-    with (folder / f".{name}.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise ValueError(
-                f"{folder} is being worked on by another process; wait for it, or take "
-                "another share of the work with --shard"
-            ) from None
-        yield

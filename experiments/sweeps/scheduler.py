@@ -5,20 +5,19 @@ runner knows what a job costs and whether its folder is finished, and learns the
 from an injected ``launch``; so its tests need no training.
 """
 
-import contextlib
 import dataclasses
 import enum
 import pathlib
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from absl import logging
 from ml_collections import ConfigDict
 
+from agentic_grpo.training.stopping import sigterm_interrupts
 from experiments.config.checks import require
-from experiments.runs import workdir
+from experiments.runs import process_groups, workdir
 
 
 class State(enum.Enum):
@@ -73,13 +72,9 @@ class Job:
 
 
 class Process(Protocol):
-    """What ``launch`` gives back; ``subprocess.Popen`` is one."""
+    """What ``launch`` gives back: a ``subprocess.Popen`` that leads its group."""
 
     def poll(self) -> int | None: ...
-
-    def terminate(self) -> None: ...
-
-    def wait(self) -> int: ...
 
 
 @dataclasses.dataclass
@@ -136,6 +131,7 @@ def run(
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], Any] = time.sleep,
     poll_seconds: float = 0.5,
+    end: Callable[[Sequence[Any]], Any] = process_groups.end_process_groups,
 ) -> list[Progress]:
     """Runs the jobs, ``parallel`` at a time; returns where each stands at the end.
 
@@ -146,10 +142,12 @@ def run(
       read_error: (job) -> the traceback that a failed job left.
       show: told about all jobs whenever something may have changed.
       clock, sleep, poll_seconds: injected by tests.
+      end: makes sure that of some processes, and of their children, nothing is left.
 
     Raises:
       KeyboardInterrupt: after SIGINT or SIGTERM, when the running jobs have been asked
-        to save and to stop, and have done so.
+        to save and to stop, and have done so or, a minute later, were killed; a second
+        one kills them at once.
     """
     require(parallel >= 1, "parallel", parallel, "at least 1")
     progress = [
@@ -157,8 +155,8 @@ def run(
     ]
     waiting = [p for p in progress if p.state is State.WAITING]
     running: dict[int, tuple[Progress, Process]] = {}
-    try:
-        with _sigterm_interrupts():
+    with sigterm_interrupts():
+        try:
             while waiting or running:
                 for slot in sorted(set(range(parallel)) - set(running)):
                     if waiting:
@@ -167,17 +165,16 @@ def run(
                     code = process.poll()
                     if code is not None:
                         del running[slot]
+                        end([process])  # nothing that it started outlives it
                         _end(one, code, read_error, clock)
                 show(progress)
                 if running:
                     sleep(poll_seconds)
-    finally:
-        for _, process in running.values():
-            process.terminate()  # they save and stop
-        for one, process in running.values():
-            process.wait()
-            one.state, one.slot = State.STOPPED, None
-        show(progress)
+        finally:
+            end([process for _, process in running.values()])  # they save and stop
+            for one, _ in running.values():
+                one.state, one.slot = State.STOPPED, None
+            show(progress)
     return progress
 
 
@@ -213,21 +210,3 @@ def _end(one, code, read_error, clock):
         one.error = read_error(one.job) or f"exit status {code}, and nothing was said"
     else:  # a run that is asked to stop ends well, but unfinished
         one.state = State.DONE if one.job.is_finished else State.STOPPED
-
-
-@contextlib.contextmanager
-def _sigterm_interrupts() -> Iterator[None]:
-    """SIGTERM ends the block as Ctrl-C does."""
-
-    def interrupt(*_):
-        raise KeyboardInterrupt
-
-    try:
-        old = signal.signal(signal.SIGTERM, interrupt)
-    except ValueError:  # not the main thread, which alone gets signals
-        yield
-        return
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, old)

@@ -206,11 +206,8 @@ class FakeProcess:
                 fake_runs.write(run.folder, [0.1, 0.9], config=run.config)
         return self._code
 
-    def terminate(self):
+    def end(self):
         self.terminated = True
-
-    def wait(self):
-        return 0
 
 
 @pytest.fixture
@@ -238,6 +235,7 @@ def execute(jobs, *, parallel=2, codes=None, seconds=10.0, **options):
         jobs,
         options.pop("launch", start),
         parallel=parallel,
+        end=lambda processes: [process.end() for process in processes],
         clock=clock,
         sleep=clock.sleep,
         poll_seconds=1.0,
@@ -254,6 +252,27 @@ def test_so_many_run_at_a_time_each_in_its_own_place(jobs):
     ] * 3
     assert all(one.state is State.DONE and one.seconds == 10 for one in progress)
     assert clock.now == 30
+
+
+def test_what_a_job_started_ends_with_it_and_the_running_are_ended_together(jobs):
+    ended, clock = [], Clock()
+
+    def sleep(seconds):
+        clock.sleep(seconds)
+        if clock.now > 11:
+            raise KeyboardInterrupt  # Ctrl-C or SIGTERM, when two have ended
+
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.run(
+            jobs,
+            lambda job, slot: FakeProcess(job, clock, 10.0, 0),
+            parallel=2,
+            end=lambda processes: ended.append(len(processes)),
+            clock=clock,
+            sleep=sleep,
+            poll_seconds=1.0,
+        )
+    assert ended == [1, 1, 2]
 
 
 def test_finished_runs_are_skipped(jobs):
