@@ -36,7 +36,7 @@ EXTRAS = {
 
 setuptools.setup(
     name="agentic_grpo",
-    version="0.1.0",
+    version="0.2.0",
     description="Agentic GRPO in JAX: update on stage rewards, correct on the verdict",
     author="The agentic_grpo authors",
     license="Apache-2.0",
