@@ -9,32 +9,22 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 from agentic_grpo.training import leaves, metrics
 from agentic_grpo.training.checkpoints import Checkpoints
 from experiments.config.build import state_shapes
 from experiments.runs import workdir
+from scripts.fault_injection.variants import Variant
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-NUM_TICKS = 24
-
-#: A run of many dispatches, each with a checkpoint, in which every tick learns.
-FLAGS = (
-    "--config=experiments/configs/smoke.py",
-    f"--config.num_ticks={NUM_TICKS}",
-    "--config.checkpoint.every=2",
-    "--config.evaluation.every=4",
-    "--config.env.code_execution.stages=('code',)",
-    "--config.env.code_execution.hidden_rate=0.0",
-    "--config.env.code_execution.verdict_latency.minimum=5",
-    "--config.rollout.group_size=4",
-    "--config.learner.entropy_weight=0.01",
-    "--config.learner.kl_weight=0.01",
-)
 
 #: Exit codes: of a run that has done its work or was asked to stop, of one that gives
 #: up and says why, and of one that was killed.
 FINISHED, REFUSED, KILLED = 0, 1, -signal.SIGKILL
+
+#: Ends of the names of what a run leaves beside its checkpoints.
+_LEFT = (".json", ".jsonl", ".npz")
 
 #: Seconds after which a process that should have ended counts as stuck.
 PATIENCE = 900
@@ -44,27 +34,69 @@ class BrokenPromise(Exception):
     """A process did not end as it should have; says how."""
 
 
-class Trial:
-    """A folder, and the processes that train in it one after the other."""
+class Home:
+    """The folder of one run."""
 
     def __init__(self, folder: pathlib.Path):
         self.folder = folder
         self.checkpoints = folder / "checkpoints"
+
+    @property
+    def is_finished(self) -> bool:
+        return (self.folder / "summary.json").exists()
+
+    def last_tick(self) -> int:
+        """Of the last line of metrics; -1 before there is any."""
+        path = self.folder / metrics.FILE_NAME
+        lines = path.read_text().split("\n")[:-1] if path.exists() else []
+        return json.loads(lines[-1])["tick"] if lines else -1
+
+    def written(self) -> dict[str, int]:
+        """{file: when it was written}, of what a run leaves but its checkpoints."""
+        files = (path for path in self.folder.iterdir() if path.suffix in _LEFT)
+        return {path.name: path.stat().st_mtime_ns for path in files}
+
+    def steps(self) -> list[int]:
+        """The complete checkpoints, oldest first."""
+        if not self.checkpoints.is_dir():
+            return []
+        names = (path.name for path in self.checkpoints.iterdir())
+        return sorted(int(name) for name in names if name.isdigit())
+
+
+class Trial:
+    """A folder with the runs of a variant, and the processes that train in it.
+
+    Attributes:
+      folder: of all of it.
+      homes: of the runs, one per seed.
+      starts: processes so far.
+      foreign: () -> the ``Home`` of a run of another config.
+    """
+
+    foreign: Callable[[], Home]
+
+    def __init__(self, folder: pathlib.Path, variant: Variant):
+        self.folder, self.variant = folder, variant
+        self.homes = [Home(folder / f"seed={seed}") for seed in variant.seeds]
         self.starts = 0
         self._lines: list[str] = []
+
+    def command(self) -> list[str]:
+        """What trains in it; writes the configs that ``train_seeds`` wants to find."""
+        places = [f"--workdir={home.folder}" for home in self.homes]
+        if len(self.homes) == 1:
+            return ["experiments.train", *self.variant.flags, *places]
+        for home, seed in zip(self.homes, self.variant.seeds, strict=True):
+            workdir.claim(home.folder, self.variant.config(seed))
+        return ["experiments.train_seeds", *places]
 
     def start(self) -> subprocess.Popen:
         """Starts a process; ``said`` then gives what it says."""
         self.starts += 1
         self._lines = []
         process = subprocess.Popen(
-            [
-                sys.executable,
-                "-m",
-                "experiments.train",
-                *FLAGS,
-                f"--workdir={self.folder}",
-            ],
+            [sys.executable, "-m", *self.command()],
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -81,9 +113,12 @@ class Trial:
     def finish(self) -> None:
         """Trains to the end; a finished run then says so and changes nothing."""
         self.expect(self.start(), codes=(FINISHED,), words=())
-        self.expect(
-            self.start(), codes=(FINISHED,), words=("is finished; its summary",)
-        )
+        if not self.is_finished:
+            raise BrokenPromise(f"ended well, but without a summary: {self.said()}")
+        written = [home.written() for home in self.homes]
+        self.expect(self.start(), codes=(FINISHED,), words=())
+        if [home.written() for home in self.homes] != written:
+            raise BrokenPromise("a finished run has changed its files")
 
     def expect(self, process, *, codes, words) -> int:
         """Waits for the end of a process, which must be one of these.
@@ -101,8 +136,9 @@ class Trial:
             raise BrokenPromise(f"stuck for {PATIENCE} s: {self.said()}") from None
         self._reader.join()
         process.stdout.close()
-        words = (*words, "\nerror: ") if code == REFUSED else words
-        missing = [word for word in words if word not in "\n" + self.said()]
+        missing = [word for word in words if word not in self.said()]
+        if code == REFUSED and not _gives_a_reason(self.said()):
+            missing.append("error: ")
         if code not in codes or missing:
             raise BrokenPromise(
                 f"ended with code {code}, not {codes}, or without the words {missing}: "
@@ -114,17 +150,12 @@ class Trial:
         return "".join(self._lines)
 
     def last_tick(self) -> int:
-        """Of the last line of metrics; -1 before there is any."""
-        path = self.folder / metrics.FILE_NAME
-        lines = path.read_text().split("\n")[:-1] if path.exists() else []
-        return json.loads(lines[-1])["tick"] if lines else -1
+        """That all runs have written a line of; -1 before they have."""
+        return min(home.last_tick() for home in self.homes)
 
-    def steps(self) -> list[int]:
-        """The complete checkpoints, oldest first."""
-        if not self.checkpoints.is_dir():
-            return []
-        names = (path.name for path in self.checkpoints.iterdir())
-        return sorted(int(name) for name in names if name.isdigit())
+    @property
+    def is_finished(self) -> bool:
+        return all(home.is_finished for home in self.homes)
 
     def keep(self, base: pathlib.Path) -> pathlib.Path:
         """Moves the files to where they are kept."""
@@ -132,6 +163,16 @@ class Trial:
         kept.parent.mkdir(exist_ok=True)
         shutil.move(self.folder, kept)
         return kept
+
+
+def _gives_a_reason(said: str) -> bool:
+    """Whether a process that gave up says why, in a line that begins with "error: ".
+
+    A thread that dies at the same moment (those of Orbax do) writes its traceback piece
+    by piece into the same stream, and may have begun that line.
+    """
+    at_its_start = "\nerror: " in f"\n{said}"
+    return at_its_start or ("Exception in thread" in said and "error: " in said)
 
 
 def wait_until(condition, process) -> bool:
@@ -144,8 +185,17 @@ def wait_until(condition, process) -> bool:
     return True
 
 
-def outcome(folder: pathlib.Path) -> dict[str, str]:
-    """What a run has come to, by name: every leaf, every number, the summary."""
+def outcome(trial: Trial) -> dict[str, str]:
+    """What the runs of a trial have come to, by name."""
+    return {
+        f"{home.folder.name}, {name}": value
+        for home in trial.homes
+        for name, value in _outcome(home.folder).items()
+    }
+
+
+def _outcome(folder: pathlib.Path) -> dict[str, str]:
+    """Every leaf, every number, the summary of a run."""
     _, experiment = workdir.load_experiment(folder)
     with Checkpoints(folder / "checkpoints") as checkpoints:
         state, _ = checkpoints.restore(state_shapes(experiment))
@@ -172,7 +222,7 @@ def differences(got: dict[str, str], wanted: dict[str, str]) -> list[str]:
 
 
 @contextlib.contextmanager
-def small_disk(folder: pathlib.Path, *, megabytes=8):
+def small_disk(folder: pathlib.Path, *, megabytes=16):
     """A file system of its own in memory; None where it cannot be mounted."""
     folder.mkdir(exist_ok=True)
     size = f"size={megabytes}m"

@@ -1,5 +1,6 @@
 """The torture sees what it should see, and real runs stand it."""
 
+import contextlib
 import json
 import random
 import subprocess
@@ -7,10 +8,15 @@ import sys
 
 import pytest
 
+from experiments.config import build
 from scripts import torture
-from scripts.fault_injection import disturbances, trials
-
-NAMES = {kind.name for kind in disturbances.ALL}
+from scripts.fault_injection import (
+    catalogue,
+    damages,
+    disturbances,
+    trials,
+    variants,
+)
 
 
 @pytest.fixture
@@ -22,13 +28,13 @@ def file(tmp_path):
 
 def test_every_damage_changes_the_file(file):
     before = file.read_bytes()
-    disturbances.corrupt(file)
+    damages.corrupt(file)
     after = file.read_bytes()
     assert len(after) == len(before)
     assert sum(a != b for a, b in zip(after, before, strict=True)) == 1
-    disturbances.truncate(file)
+    damages.truncate(file)
     assert file.read_bytes() == after[:50]
-    disturbances.DAMAGES["removed"](file)
+    damages.DAMAGES["removed"](file)
     assert not file.exists()
 
 
@@ -62,10 +68,13 @@ class FakeTrial(trials.Trial):
 def fake(monkeypatch, apply):
     monkeypatch.setattr(trials, "Trial", FakeTrial)
     monkeypatch.setattr(
-        trials, "outcome", lambda folder: {"text": (folder / "outcome").read_text()}
+        trials,
+        "outcome",
+        lambda trial: {"text": (trial.folder / "outcome").read_text()},
     )
-    kind = disturbances.Disturbance(name="fake", apply=apply)
-    monkeypatch.setattr(disturbances, "ALL", (kind,))
+    kind = catalogue.Disturbance(name="fake", apply=apply)
+    monkeypatch.setattr(catalogue, "ALL", (kind,))
+    monkeypatch.setattr(variants, "ALL", (variants.ONE,))
 
 
 def test_rounds_without_a_difference_are_none(tmp_path, monkeypatch, capsys):
@@ -73,7 +82,7 @@ def test_rounds_without_a_difference_are_none(tmp_path, monkeypatch, capsys):
     assert torture.torture(3, 0, tmp_path, None) == 0
     last = capsys.readouterr().out.strip().split("\n")[-1]
     assert last.startswith("3 rounds, 3 starts, no difference; tried: ")
-    assert last.endswith(" x fake; seed 0")
+    assert last.endswith(" x fake, 3 x one run; seed 0")
 
 
 def test_a_round_that_comes_out_otherwise_counts_and_is_kept(
@@ -111,7 +120,7 @@ def test_what_a_process_says_and_how_it_ends_are_checked(tmp_path, monkeypatch):
         )
 
     def expect(code, text, **options):
-        trial = trials.Trial(tmp_path)
+        trial = trials.Trial(tmp_path, variants.ONE)
         run = process(code, text)
         monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: run)
         running = trial.start()
@@ -129,12 +138,89 @@ def test_what_a_process_says_and_how_it_ends_are_checked(tmp_path, monkeypatch):
     assert expect(1, "error: no room", codes=(1,), words=()) == 1
 
 
+@pytest.mark.parametrize(
+    ("said", "gives_a_reason"),
+    [
+        ("error: no room\n", True),
+        ("warm start: 1/2\nerror: no room\n", True),
+        # a thread of Orbax dies at the same moment, and its line is cut in two
+        ("Exception in thread T:\n  ...\nRuntimeErrorerror: no room\n: late\n", True),
+        ("Exception in thread T:\n  ...\nRuntimeError: error: no room\nlate\n", True),
+        ("Exception in thread T:\n  ...\nRuntimeError: late\n", False),
+        ("Traceback (most recent call last):\n  ...\nValueError: error: x\n", False),
+        ("", False),
+    ],
+)
+def test_a_reason_is_one_whoever_writes_between(said, gives_a_reason):
+    assert trials._gives_a_reason(said) is gives_a_reason
+
+
+def test_files_of_a_round_that_went_wrong_outlive_the_program(
+    tmp_path, monkeypatch, capsys
+):
+    # they were kept within a temporary folder, which was then deleted
+    def apply(trial, choose):
+        raise trials.BrokenPromise("ended with code 7")
+
+    fake(monkeypatch, apply)
+    monkeypatch.setattr(trials, "small_disk", lambda folder: contextlib.nullcontext())
+    monkeypatch.setattr(torture.tempfile, "mkdtemp", lambda prefix: str(made))
+    for wrong in (1, 0):
+        made = tmp_path / f"made_{wrong}"
+        made.mkdir()
+        monkeypatch.setattr(sys, "argv", ["torture.py", "--rounds=1"])
+        if not wrong:
+            fake(monkeypatch, lambda trial, choose: "did nothing")
+        else:
+            monkeypatch.setattr(FakeTrial, "keep", keep_nothing)
+        with pytest.raises(SystemExit) as caught:
+            torture.main()
+        assert caught.value.code == wrong
+        assert made.exists() == bool(wrong)
+
+
+def keep_nothing(trial, base):
+    return base
+
+
+def test_only_runs_that_have_not_ended_are_damaged(tmp_path):
+    trial = trials.Trial(tmp_path, variants.TOGETHER)
+    assert [home.folder.name for home in trial.homes] == ["seed=0", "seed=1"]
+    for home in trial.homes:
+        for step in (2, 4):
+            (home.checkpoints / str(step)).mkdir(parents=True)
+        (home.checkpoints / "6.orbax-checkpoint-tmp").mkdir()
+    trial.homes[0].folder.joinpath("summary.json").touch()
+    assert trial.homes[1].steps() == [2, 4] and not trial.is_finished
+    for seed in range(8):
+        chosen = damages._home_with_checkpoints(trial, random.Random(seed))
+        assert chosen is trial.homes[1]
+    assert damages.rename_the_newest(trial, random.Random(0)) == "step 4 to 6"
+    assert trial.homes[1].steps() == [2, 6]
+    trial.homes[1].folder.joinpath("summary.json").touch()
+    assert damages.rename_the_newest(trial, random.Random(0)) == damages.TOO_LATE
+
+
+def test_a_folder_that_was_taken_away_must_stay_away(tmp_path):
+    home = trials.Home(tmp_path / "gone")
+    damages._must_be_gone(home)
+    home.checkpoints.mkdir(parents=True)
+    with pytest.raises(trials.BrokenPromise, match=r"there again.*checkpoints"):
+        damages._must_be_gone(home)
+
+
+def test_every_variant_is_a_legal_config():
+    for variant in (*variants.ALL, variants.FOREIGN):
+        for seed in variant.seeds:
+            build.build(variant.config(seed))
+
+
 def test_the_last_tick_is_read_past_half_a_line(tmp_path):
-    trial = trials.Trial(tmp_path)
-    assert trial.last_tick() == -1
+    home = trials.Home(tmp_path)
+    assert home.last_tick() == -1
     lines = [json.dumps({"tick": tick}) for tick in (0, 2)]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + '\n{"ti')
-    assert trial.last_tick() == 2
+    assert home.last_tick() == 2
 
 
 def test_the_tick_to_wait_for_lies_ahead():
@@ -143,8 +229,8 @@ def test_the_tick_to_wait_for_lies_ahead():
         trial.last_tick = lambda: 10
         ended = subprocess.Popen([sys.executable, "-c", ""])
         ended.wait()
-        wanted = disturbances._wait_for_some_tick(trial, random.Random(seed), ended)
-        assert 10 <= wanted < trials.NUM_TICKS
+        wanted = disturbances.wait_for_some_tick(trial, random.Random(seed), ended)
+        assert 10 <= wanted < variants.NUM_TICKS
 
 
 @pytest.mark.slow

@@ -1,0 +1,151 @@
+"""What ``torture.py`` does to the files of runs. Each says in a few words what it did.
+
+Where nothing can be gone on from, the run must say so and leave everything as it is;
+the files are then put back.
+"""
+
+import pathlib
+import random
+import shutil
+import time
+
+from scripts.fault_injection import disturbances
+from scripts.fault_injection.trials import (
+    REFUSED,
+    BrokenPromise,
+    Home,
+    Trial,
+    wait_until,
+)
+
+TOO_LATE = "too late"
+
+
+def damage_the_newest(trial: Trial, choose: random.Random) -> str:
+    """A file of the newest checkpoint is truncated, corrupted or removed."""
+    home = _home_with_checkpoints(trial, choose)
+    if home is None:
+        return TOO_LATE
+    newest = home.checkpoints / str(home.steps()[-1])
+    files = sorted(path for path in newest.rglob("*") if path.is_file())
+    file, kind = choose.choice(files), choose.choice(sorted(DAMAGES))
+    DAMAGES[kind](file)
+    return f"{file.relative_to(home.checkpoints)} {kind}"
+
+
+def remove_the_newest(trial, choose):
+    home = _home_with_checkpoints(trial, choose)
+    if home is None:
+        return TOO_LATE
+    step = home.steps()[-1]
+    shutil.rmtree(home.checkpoints / str(step))
+    return f"step {step}"
+
+
+def rename_the_newest(trial, choose):
+    """It claims to be of a later tick: it is passed over, as a damaged one is."""
+    home = _home_with_checkpoints(trial, choose)
+    if home is None:
+        return TOO_LATE
+    step = home.steps()[-1]
+    (home.checkpoints / str(step)).rename(home.checkpoints / str(step + 2))
+    return f"step {step} to {step + 2}"
+
+
+def swap_the_newest(trial, choose):
+    """It is another run's, of the same tick: refused, and nobody's result is mixed."""
+    home = _home_with_checkpoints(trial, choose)
+    if home is None:
+        return TOO_LATE
+    step = home.steps()[-1]
+    ours, aside = home.checkpoints / str(step), home.folder / "set_aside"
+    ours.rename(aside)
+    shutil.copytree(trial.foreign().checkpoints / str(step), ours)
+    _must_refuse(trial, home, "it holds a run with another")
+    shutil.rmtree(ours)
+    aside.rename(ours)
+    return f"step {step}"
+
+
+def damage_all(trial, choose):
+    """Nothing intact is left: the run must say so, and go on when they are back."""
+    home = _home_with_checkpoints(trial, choose)
+    if home is None:
+        return TOO_LATE
+    copy = trial.folder.with_name(trial.folder.name + "_copy")
+    shutil.copytree(home.checkpoints, copy)
+    for path in home.checkpoints.glob("[0-9]*/record/metadata"):
+        choose.choice([truncate, corrupt])(path)
+    _must_refuse(trial, home, "every checkpoint here is damaged")
+    shutil.rmtree(home.checkpoints)
+    shutil.move(copy, home.checkpoints)
+    return f"steps {home.steps()}"
+
+
+def move_the_folder(trial, choose):
+    """Under a run that trains in it, which must give up; and back again."""
+    process, home = trial.start(), choose.choice(trial.homes)
+    disturbances.wait_for_some_tick(trial, choose, process)
+    elsewhere = trial.folder / "elsewhere"
+    home.folder.rename(elsewhere)
+    said = disturbances.refused_or_too_late(trial, process)
+    _must_be_gone(home)
+    elsewhere.rename(home.folder)
+    return said
+
+
+def delete_the_folder(trial, choose):
+    """Under a run that trains in it; the next one begins anew."""
+    process, home = trial.start(), choose.choice(trial.homes)
+    disturbances.wait_for_some_tick(trial, choose, process)
+    doomed = trial.folder / "doomed"
+    home.folder.rename(doomed)  # at once: what is deleted file by file may come back
+    shutil.rmtree(doomed, ignore_errors=True)
+    said = disturbances.refused_or_too_late(trial, process)
+    shutil.rmtree(doomed, ignore_errors=True)
+    _must_be_gone(home)
+    return said
+
+
+def truncate(path: pathlib.Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+
+
+def corrupt(path: pathlib.Path) -> None:
+    """Changes one bit in the middle."""
+    content = bytearray(path.read_bytes())
+    if content:
+        content[len(content) // 2] ^= 0x10
+    path.write_bytes(content)
+
+
+DAMAGES = {"truncated": truncate, "corrupted": corrupt, "removed": pathlib.Path.unlink}
+
+
+def _home_with_checkpoints(trial, choose) -> Home | None:
+    """A run that has stopped somewhere with two checkpoints or more."""
+    if min(len(home.steps()) for home in trial.homes) < 2:
+        process = trial.start()
+        wait_until(lambda: all(len(home.steps()) >= 2 for home in trial.homes), process)
+        time.sleep(choose.uniform(0.0, 0.3))
+        disturbances.kill(trial, process, "")
+    unfinished = [
+        home for home in trial.homes if not home.is_finished and len(home.steps()) >= 2
+    ]
+    return choose.choice(unfinished) if unfinished else None
+
+
+def _must_refuse(trial, home, words):
+    """The next process gives up with these words and changes nothing of the run."""
+    metrics = home.folder / "metrics.jsonl"
+    before = metrics.read_bytes()
+    trial.expect(trial.start(), codes=(REFUSED,), words=(words,))
+    if metrics.read_bytes() != before:
+        raise BrokenPromise("a run that is refused has changed its metrics")
+
+
+def _must_be_gone(home):
+    if home.folder.exists():
+        found = sorted(path.name for path in home.folder.iterdir())
+        raise BrokenPromise(f"a folder that was taken away is there again: {found}")
