@@ -6,6 +6,9 @@ from agentic_grpo.envs import base
 from agentic_grpo.ops.reductions import count, masked_mean
 from agentic_grpo.records import NEVER, EndReason
 
+#: What ``of_contract`` counts.
+CONTRACT = ("contract/answers_out_of_time", "contract/answers_in_no_tokens")
+
 
 def of_stages(layout, result, rows, stage, acting, working):
     """What the stages brought, as soon as the simulator knows it.
@@ -68,10 +71,7 @@ def of_contract(spec, result, stage, acting) -> dict:
     told, mask = result.observation_tokens, result.observation_mask
     foreign = mask & ((told < 0) | (told >= spec.vocabulary_size))
     foreign = acting & jnp.any(foreign, axis=-1)
-    return {
-        "contract/answers_out_of_time": count(late),
-        "contract/answers_in_no_tokens": count(foreign),
-    }
+    return dict(zip(CONTRACT, (count(late), count(foreign)), strict=True))
 
 
 def _num_scheduled(rows, stage, working):

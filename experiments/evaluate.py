@@ -2,6 +2,8 @@
 
   python -m experiments.evaluate --workdir=runs/quickstart [--split=validation] \
       [--problems=1024] [--samples=8] [--pass_at=1,8] [--greedy] [--tick=100]
+
+--tick=best is the checkpoint with the highest solve rate of those that are kept.
 """
 
 import functools
@@ -17,11 +19,14 @@ from agentic_grpo.training import compile_cache, evaluation, paths
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from agentic_grpo.training.plain_text import printable
 from experiments.config.build import state_shapes
+from experiments.config.checks import require
 from experiments.config.streams import Stream, key_of
-from experiments.runs import workdir
+from experiments.runs import finding, workdir
 
 WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
-TICK = flags.DEFINE_integer("tick", None, "Which checkpoint; the newest by default.")
+TICK = flags.DEFINE_string(
+    "tick", None, "Which checkpoint, or best; the newest by default."
+)
 SPLIT = flags.DEFINE_string("split", "test", "Of the environment's problems.")
 PROBLEMS = flags.DEFINE_integer("problems", 1024, "How many.", lower_bound=1)
 SAMPLES = flags.DEFINE_integer("samples", 1, "Per problem.", lower_bound=1)
@@ -48,6 +53,14 @@ def main(argv):
         sys.exit(printable(f"error: {error}"))
 
 
+def _pass_at(text):
+    """One k of --pass_at, which --samples must allow."""
+    legal = text.isdigit() and 1 <= int(text) <= SAMPLES.value
+    rule = f"1 to --samples={SAMPLES.value}: k of so many samples per problem"
+    require(legal, "--pass_at", text, rule)
+    return int(text)
+
+
 def run(folder: pathlib.Path) -> dict:
     """The rates of one checkpoint: {name: number}."""
     config, experiment = workdir.load_experiment(folder)
@@ -56,14 +69,14 @@ def run(folder: pathlib.Path) -> dict:
         split=SPLIT.value,
         num_problems=PROBLEMS.value,
         samples_per_problem=SAMPLES.value,
-        pass_at=tuple(int(k) for k in PASS_AT.value),
+        pass_at=tuple(_pass_at(k) for k in PASS_AT.value),
         temperature=0.0 if GREEDY.value else experiment.test.temperature,
         batch_size=math.gcd(PROBLEMS.value, config.evaluation.batch_size),
     )
     with Checkpoints(folder / "checkpoints") as checkpoints:
         state, _ = checkpoints.restore(
             state_shapes(experiment),
-            TICK.value,
+            finding.step_named(checkpoints, TICK.value),
             check=lambda notes: workdir.require_notes_of(notes, config, folder),
         )
     seed = config.evaluation.seed if SEED.value is None else SEED.value

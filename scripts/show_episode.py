@@ -37,7 +37,7 @@ from agentic_grpo.training.plain_text import printable
 from experiments.config import command_line
 from experiments.config.build import build, state_shapes
 from experiments.config.streams import Stream, key_of
-from experiments.runs import workdir
+from experiments.runs import finding, workdir
 from scripts.viewing import in_flight, page, replayed, terminal
 from scripts.viewing.story import Story
 
@@ -62,7 +62,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     )
     add = parser.add_argument
     add("workdir", nargs="?", help="the folder of a run")
-    add("--tick", type=int, help="of the checkpoint; the newest by default")
+    add("--tick", help="of the checkpoint, or best; the newest by default")
     add("--row", type=int, help="of the checkpoint's table: a group in flight")
     add(
         "--config",
@@ -103,7 +103,13 @@ def tell(options: argparse.Namespace) -> Story:
         return of_scripted_agent(options)
     config, experiment = workdir.load_experiment(options.workdir)
     with Checkpoints(options.workdir / "checkpoints") as checkpoints:
-        state, _ = checkpoints.restore(state_shapes(experiment), options.tick)
+        state, _ = checkpoints.restore(
+            state_shapes(experiment),
+            finding.step_named(checkpoints, options.tick),
+            check=lambda notes: workdir.require_notes_of(
+                notes, config, options.workdir
+            ),
+        )
     if options.row is not None:
         return in_flight.tell(experiment.program, state, options.row)
     act = replayed.actor(

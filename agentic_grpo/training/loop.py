@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from agentic_grpo import rollout_metrics
 from agentic_grpo.training import evaluation, tick_metrics
 
 
@@ -141,6 +142,7 @@ def train(state, settings: LoopSettings, hooks: Hooks) -> Outcome:
     Raises:
       NonFiniteError: after ``max_skipped`` skipped steps in a row of every run; names
         where the last refused batch lies.
+      ValueError: the environment broke its contract.
     """
     tick = int(np.ravel(jax.device_get(state.tick))[0])
     runs = [
@@ -211,6 +213,7 @@ class _Reader:
             run.outlet.write(dispatched.tick, lines[-1])
             run.skipped = int(in_a_row[-1])
             self._check(run, int(in_a_row.max()), dispatched)
+            _require_the_contract(values, dispatched.tick)
         self._hooks.show(dispatched.tick, lines)
         if not self._going():
             raise NonFiniteError(" ".join(str(run.error) for run in self._runs))
@@ -240,6 +243,22 @@ class _Reader:
             f"(learner.max_skipped={self._settings.max_skipped}). None of them changed "
             f"the parameters, the newest checkpoint is of tick {run.saved_at}, and the "
             f"batch of the last is in {run.outlet.dump(refused)}."
+        )
+
+
+def _require_the_contract(values, tick):
+    """What an environment that breaks its word has brought about is no result."""
+    broken = [
+        f"{name} {values[name]:.3g} per tick"
+        for name in rollout_metrics.CONTRACT
+        if values.get(name, 0) > 0
+    ]
+    if broken:
+        raise ValueError(
+            f"the environment broke its contract up to tick {tick} "
+            f"({', '.join(broken)}): it answered later than its spec declares, or in "
+            "ids that are no tokens. agentic_grpo.envs.testing.check_environment helps "
+            "to find where"
         )
 
 

@@ -12,6 +12,7 @@ import importlib.metadata
 import json
 import math
 import pathlib
+import sys
 import threading
 import time
 
@@ -20,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-import agentic_grpo
 from agentic_grpo.training import leaves, warm_start
 from agentic_grpo.training.loop import NonFiniteError
 from agentic_grpo.training.progress import duration
@@ -31,16 +31,19 @@ from experiments.runs import locks
 #: has no clock, so base models are shared by latencies.
 TIMING_FIELDS = ("stage_latency", "latency_of_stage", "verdict_latency")
 
-#: Code that a base model depends on, besides that of its environment.
+#: Code that a base model depends on, besides that of its environment and agent.
 SOURCES = (
-    "envs/*.py",
-    "models/*.py",
-    "ops/reductions.py",
-    "records.py",
-    "episodes.py",
-    "training/warm_start.py",
+    "agentic_grpo/envs/*.py",
+    "agentic_grpo/models/*.py",
+    "agentic_grpo/ops/reductions.py",
+    "agentic_grpo/records.py",
+    "agentic_grpo/layout.py",
+    "agentic_grpo/episodes.py",
+    "agentic_grpo/training/warm_start.py",
+    "experiments/config/streams.py",
 )
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = ("jax", "jaxlib", "flax", "optax", "numpy")
 
 
@@ -67,7 +70,7 @@ def first_params(
     """
     if cache is None:
         return _pretrain(experiment, progress, stop_requested)
-    path = cache / f"{key(config)}.npz"
+    path = cache / f"{key(experiment, config)}.npz"
     cache.mkdir(parents=True, exist_ok=True)
     wait = _Waiting(progress, stop_requested)
     with locks.in_turn(path.with_suffix(".lock"), wait) as ours:
@@ -98,11 +101,16 @@ class _Waiting:
         return self._stop_requested.is_set()
 
 
-def key(config: ConfigDict) -> str:
-    """What a base model is kept under: a hash of all that it depends on."""
+def key(experiment: Experiment, config: ConfigDict) -> str:
+    """What a base model is kept under: a hash of all that it depends on.
+
+    Raises:
+      ValueError: the code of the environment or of the agent cannot be read.
+    """
     env, agent = json.loads(config.env.to_json()), json.loads(config.agent.to_json())
     name = config.env.name
     fields = {k: v for k, v in env[name].items() if k not in TIMING_FIELDS}
+    makers = type(experiment.program.environment), type(experiment.agent)
     content = {
         "env": {name: fields},
         "agent": agent[name],
@@ -110,21 +118,51 @@ def key(config: ConfigDict) -> str:
         "warm_start": json.loads(config.warm_start.to_json()),
         "seed": config.seed,
         "packages": {p: importlib.metadata.version(p) for p in PACKAGES},
-        "sources": _hash_of_sources(name),
+        "sources": _hash_of(_shared_sources() | _sources_of(*makers)),
     }
     text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
 
 
-@functools.cache
-def _hash_of_sources(environment_name):
-    root = pathlib.Path(agentic_grpo.__file__).parent
+def _hash_of(sources):
+    """Of {name: file}; by name, so that it does not matter where they lie."""
     digest = hashlib.sha256()
-    for pattern in (*SOURCES, f"envs/{environment_name}/**/*.py"):
-        for path in sorted(root.glob(pattern)):
-            digest.update(path.relative_to(root).as_posix().encode())
-            digest.update(path.read_bytes())
+    for name, path in sorted(sources.items()):
+        digest.update(name.encode())
+        digest.update(path.read_bytes())
     return digest.hexdigest()
+
+
+@functools.cache
+def _shared_sources() -> dict[str, pathlib.Path]:
+    return {
+        path.relative_to(ROOT).as_posix(): path
+        for pattern in SOURCES
+        for path in ROOT.glob(pattern)
+    }
+
+
+@functools.cache
+def _sources_of(*classes: type) -> dict[str, pathlib.Path]:
+    """The code that classes come from: all of their package, or their one module.
+
+    Wherever it lies: an environment need not be one of this repository.
+    """
+    sources = {}
+    for cls in classes:
+        module = sys.modules[cls.__module__]
+        if getattr(module, "__file__", None) is None:
+            raise ValueError(
+                f"{cls.__name__} has no source file, by which its base model could be "
+                "told from those of its former selves; leave out --warm_start_cache"
+            )
+        package = module.__package__ or ""
+        folders = getattr(sys.modules.get(package), "__path__", ())
+        for folder in map(pathlib.Path, folders):
+            for path in folder.rglob("*.py"):
+                sources[f"{package}/{path.relative_to(folder).as_posix()}"] = path
+        sources[cls.__module__] = pathlib.Path(module.__file__)
+    return sources
 
 
 def _pretrain(experiment: Experiment, progress, stop_requested):

@@ -1,10 +1,15 @@
-"""Runs on disk: which folders hold one, and which of them are seeds of one setting."""
+"""Runs on disk: which folders hold one, and which of them are seeds of one setting.
+
+And which of its checkpoints is meant.
+"""
 
 import pathlib
 from typing import Any
 
 from agentic_grpo.training import metrics
+from agentic_grpo.training.checkpoints import Checkpoints
 from experiments.config import fields
+from experiments.config.checks import require
 from experiments.runs.files import read_json
 from experiments.runs.workdir import MAY_DIFFER
 
@@ -49,3 +54,20 @@ def setting_of(folder: pathlib.Path) -> dict[str, Any]:
         for name, value in fields.flatten(tree)
         if name != "seed" and name.split(".")[0] not in MAY_DIFFER
     }
+
+
+def step_named(checkpoints: Checkpoints, tick: str | None) -> int | None:
+    """The step of ``--tick``: a number, "best" by the evaluations, or None, the newest.
+
+    Raises:
+      ValueError: it is neither; or none of the checkpoints was evaluated.
+    """
+    if tick is None or tick.isdigit():
+        return None if tick is None else int(tick)
+    require(tick == "best", "--tick", tick, "a tick, or best")
+    step = checkpoints.best_step()
+    if step is None:
+        raise ValueError(
+            f"--tick=best: none of the checkpoints {checkpoints.steps()} was evaluated"
+        )
+    return step

@@ -85,6 +85,7 @@ def train(
         going = [index for index in range(len(runs)) if index not in diverged]
         summaries = [runs[index].finish(after[index]) for index in going]
         _tell(runs, after, going, progress)
+        _tell_who_was_idle(state, [runs[index] for index in going], going, progress)
     else:
         tick = int(np.ravel(jax.device_get(state.tick))[0])
         _stopped(tick, settings, runs, progress)
@@ -122,6 +123,19 @@ def _tell(runs, after, going, progress):
             f"problems: {before['solve_rate']:.3f} before, {rates['solve_rate']:.3f} "
             "after"
         )
+
+
+def _tell_who_was_idle(state, runs, going, progress):
+    """A run that learnt nothing from start to end looks like one that did."""
+    steps = np.atleast_1d(jax.device_get(state.learner.step))
+    for run, index in zip(runs, going, strict=True):
+        if steps[index] == 0:
+            progress.message(
+                f"{run.folder}: the learner took no step in {run.config.num_ticks} "
+                "ticks: nothing that came in told the members of a group apart "
+                "(*/silent_share, lanes_without_row), or no gradient was finite "
+                "(not_finite)"
+            )
 
 
 def _stopped(tick, settings, runs, progress):

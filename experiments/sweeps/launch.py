@@ -1,5 +1,6 @@
 """Starts jobs as processes of their own, each on its share of the processors."""
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -51,7 +52,8 @@ class Launcher:
                 start_new_session=True,  # Ctrl-C reaches the runner, which asks nicely
             )
         if hasattr(os, "sched_setaffinity"):  # before JAX counts the processors
-            os.sched_setaffinity(process.pid, processors(slot, self.parallel))
+            with contextlib.suppress(ProcessLookupError):  # it has ended already
+                os.sched_setaffinity(process.pid, processors(slot, self.parallel))
         return process
 
     def command(self, job: Job) -> list[str]:

@@ -122,7 +122,7 @@ def make_jobs(
                 raise ValueError(f"point {point.name!r}: {error}") from error
             runs.append(Run(folder=folder / point.name / f"seed={seed}", config=own))
             seconds.append(cost.of_run(experiment, own))
-            keys.append(base_model.key(own))
+            keys.append(base_model.key(experiment, own))
         if seeds_together:
             group = Job(
                 name=point.name,
@@ -197,8 +197,8 @@ def execute(
         f"{folder} is being worked on by another process; wait for it, or take another "
         "share of the work with --shard"
     )
-    alone = locks.alone(folder / f".{lock_name}.lock", busy)
-    with alone, Display(parallel) as display:
+    lock = locks.alone(folder / f".{lock_name}.lock", busy)
+    with lock, Display(parallel) as display:
         return scheduler.run(
             jobs,
             launcher,

@@ -2,8 +2,6 @@
 
 import dataclasses
 
-from ml_collections import ConfigDict
-
 from experiments.config import command_line, fields
 
 CONFIG = "experiments/configs/smoke.py"
@@ -45,7 +43,7 @@ class Variant:
         changes = (*CHANGES, *self.changes)
         return (f"--config={CONFIG}", *(f"--config.{change}" for change in changes))
 
-    def config(self, seed: int) -> ConfigDict:
+    def config(self, seed: int):
         """Of one of its runs."""
         config = command_line.read_config(CONFIG, (*CHANGES, *self.changes))
         return fields.change(config, {"seed": seed})

@@ -5,13 +5,16 @@ import pathlib
 import shutil
 import subprocess
 import sys
+import types
 
+import numpy as np
 import pytest
 
 from agentic_grpo.training import metrics
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from experiments import train
 from experiments.configs import smoke
+from experiments.runs import training
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
@@ -60,6 +63,22 @@ def test_a_finished_run_says_so_and_changes_nothing(finished, capsys):
     assert train.run(config(), folder) == summary
     assert "is finished" in capsys.readouterr().out
     assert (folder / "metrics.jsonl").read_bytes() == before
+
+
+def test_a_run_that_learnt_nothing_says_so():
+    told = types.SimpleNamespace(texts=[])
+    told.message = told.texts.append
+    runs = [
+        types.SimpleNamespace(folder=name, config=config()) for name in ("idle", "busy")
+    ]
+    learner = types.SimpleNamespace(step=np.array([0, 3]))
+    state = types.SimpleNamespace(learner=learner)
+    training._tell_who_was_idle(state, runs, [0, 1], told)
+    (text,) = told.texts
+    assert text.startswith("idle: the learner took no step in 8 ticks")
+    learner.step = np.int32(3)  # of one run
+    training._tell_who_was_idle(state, runs[:1], [0], told)
+    assert len(told.texts) == 1
 
 
 def test_more_ticks_go_on_where_the_run_ended(finished, tmp_path):
@@ -145,6 +164,14 @@ def test_evaluate_prints_the_rates_of_a_checkpoint(finished):
     rates = json.loads(done.stdout)
     assert rates["solve_rate"] == pytest.approx(summary["solve_rate_after"])
     assert rates["tick"] == 8
+
+
+def test_evaluate_names_the_flag_that_is_wrong(finished):
+    folder, _ = finished
+    done = command("experiments.evaluate", f"--workdir={folder}", "--pass_at=1,8")
+    assert (
+        done.returncode == 1 and "--pass_at='8' must be 1 to --samples=1" in done.stderr
+    )
 
 
 def test_evaluate_says_where_no_run_is(tmp_path):

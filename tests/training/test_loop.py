@@ -124,6 +124,24 @@ def test_too_many_steps_that_are_not_finite_end_the_run_before_it_saves():
     assert recorder.ticks("write") == [2]
 
 
+def test_a_run_whose_environment_broke_its_word_ends(monkeypatch):
+    recorder = Recorder()
+    dispatch = recorder.dispatch
+
+    def broken_at_4(state):
+        state, metrics, refused = dispatch(state)
+        late = [0, 1] if state.tick == 4 else [0, 0]
+        metrics["contract/answers_out_of_time"] = np.array(late)
+        return state, metrics, refused
+
+    monkeypatch.setattr(recorder, "dispatch", broken_at_4)
+    message = r"broke its contract up to tick 4 \(contract/answers_out_of_time 0\.5 per"
+    with pytest.raises(ValueError, match=message):
+        loop.train(state_at(0), SETTINGS, recorder.hooks())
+    assert recorder.ticks("write") == [2, 4]
+    assert recorder.ticks("save") == []
+
+
 def test_a_streak_that_ends_within_the_dispatch_is_not_overlooked():
     recorder = Recorder(skipped=lambda tick: [3, 0])
     with pytest.raises(loop.NonFiniteError, match="3 steps in a row"):

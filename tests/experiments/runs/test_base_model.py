@@ -1,6 +1,8 @@
 """Base models are shared by what does not touch them, and by nothing else."""
 
 import dataclasses
+import importlib
+import sys
 import threading
 import time
 
@@ -29,6 +31,10 @@ def config(**changes):
     built = smoke.get_config().lock()
     built.update_from_flattened_dict(changes)
     return built
+
+
+def key(config):
+    return base_model.key(build.build(config), config)
 
 
 def first_params(experiment, config, cache, progress, stop_requested=None):
@@ -78,7 +84,7 @@ def assert_equal(one, other):
     ],
 )
 def test_runs_that_differ_after_the_warm_start_share_it(changes):
-    assert base_model.key(config(**changes)) == base_model.key(config())
+    assert key(config(**changes)) == key(config())
 
 
 @pytest.mark.parametrize(
@@ -94,13 +100,55 @@ def test_runs_that_differ_after_the_warm_start_share_it(changes):
     ],
 )
 def test_runs_that_differ_before_it_do_not(changes):
-    assert base_model.key(config(**changes)) != base_model.key(config())
+    assert key(config(**changes)) != key(config())
 
 
 def test_other_package_versions_have_other_base_models(monkeypatch):
-    before = base_model.key(config())
+    before = key(config())
     monkeypatch.setattr(base_model.importlib.metadata, "version", lambda name: "0.0")
-    assert base_model.key(config()) != before
+    assert key(config()) != before
+
+
+@pytest.fixture
+def from_elsewhere(tmp_path, monkeypatch):
+    """An experiment whose environment lies outside the repository; its package."""
+    folder = tmp_path / "somebodys_package"
+    (folder / "helpers").mkdir(parents=True)
+    (folder / "__init__.py").write_text("")
+    (folder / "helpers" / "judge.py").write_text("STRICT = True\n")
+    (folder / "world.py").write_text("class World:\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    world = importlib.import_module("somebodys_package.world").World()
+    experiment = build.build(config())
+    program = dataclasses.replace(experiment.program, environment=world)
+    yield dataclasses.replace(experiment, program=program), folder
+    base_model._sources_of.cache_clear()
+    for name in [n for n in sys.modules if n.startswith("somebodys_package")]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("name", ["world.py", "helpers/judge.py"])
+def test_an_environment_from_elsewhere_that_changed_has_another_base_model(
+    from_elsewhere, name
+):
+    # only agentic_grpo/envs/NAME was looked at
+    experiment, folder = from_elsewhere
+    before = base_model.key(experiment, config())
+    assert before != key(config())
+    assert base_model.key(experiment, config()) == before
+    with (folder / name).open("a") as file:
+        file.write("# changed\n")
+    assert base_model.key(experiment, config()) != before
+
+
+def test_an_environment_without_a_source_file_has_no_shared_base_model(
+    from_elsewhere, monkeypatch
+):
+    experiment, _ = from_elsewhere
+    module = sys.modules[type(experiment.program.environment).__module__]
+    monkeypatch.delattr(module, "__file__")
+    with pytest.raises(ValueError, match="World has no source file"):
+        base_model.key(experiment, config())
 
 
 def test_latencies_do_not_change_the_warm_start(pretrained):
@@ -117,7 +165,7 @@ def test_the_second_run_reads_what_the_first_has_trained(counted, pretrained, tm
         assert_equal(params, pretrained)
     assert len(counted) == 1
     names = [path.name for path in tmp_path.glob("*.npz")]
-    assert names == [f"{base_model.key(config())}.npz"]  # no half-written ones
+    assert names == [f"{key(config())}.npz"]  # no half-written ones
 
 
 def test_runs_that_start_together_pretrain_once(counted, tmp_path):
@@ -148,7 +196,7 @@ def test_a_pretraining_that_fails_leaves_nothing_behind(monkeypatch, tmp_path):
 def test_a_damaged_base_model_is_named(counted, tmp_path):
     experiment = build.build(config())
     first_params(experiment, config(), tmp_path, Messages())
-    path = tmp_path / f"{base_model.key(config())}.npz"
+    path = tmp_path / f"{key(config())}.npz"
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(ValueError, match=rf"{path.name} is no base model.*delete it"):
         first_params(experiment, config(), tmp_path, Messages())
@@ -180,7 +228,7 @@ def test_a_warm_start_ends_after_a_dispatch_and_says_what_is_lost(tmp_path):
 
 
 def test_whoever_waits_for_another_run_hears_the_request(counted, tmp_path):
-    path = (tmp_path / base_model.key(config())).with_suffix(".lock")
+    path = (tmp_path / key(config())).with_suffix(".lock")
     progress = AsksToStop()
     with locks.in_turn(path, lambda: True):
         found = first_params(
@@ -206,7 +254,7 @@ def test_a_warm_start_that_diverges_is_no_base_model(num_steps, words, tmp_path)
 
 
 def test_a_base_model_that_is_not_finite_is_not_read(counted, pretrained, tmp_path):
-    path = tmp_path / f"{base_model.key(config())}.npz"
+    path = tmp_path / f"{key(config())}.npz"
     leaves.dump(jax.tree.map(lambda x: x * np.nan, pretrained), path)
     with pytest.raises(ValueError, match=rf"{path.name} .*not finite; delete it"):
         first_params(build.build(config()), config(), tmp_path, Messages())

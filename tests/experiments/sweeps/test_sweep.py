@@ -5,6 +5,7 @@ import io
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ import rich.console
 from agentic_grpo.training import metrics
 from experiments.config import fields
 from experiments.configs import smoke
+from experiments.runs import process_groups
 from experiments.sweeps import (
     grid,
     launch,
@@ -196,7 +198,7 @@ class FakeProcess:
     def __init__(self, job, clock, seconds, code):
         self._job, self._clock = job, clock
         self._end, self._code = clock() + seconds, code
-        self.terminated = False
+        self.ended = False
 
     def poll(self):
         if self._clock() < self._end:
@@ -206,8 +208,10 @@ class FakeProcess:
                 fake_runs.write(run.folder, [0.1, 0.9], config=run.config)
         return self._code
 
-    def end(self):
-        self.terminated = True
+
+def end(processes):
+    for process in processes:
+        process.ended = True
 
 
 @pytest.fixture
@@ -235,7 +239,7 @@ def execute(jobs, *, parallel=2, codes=None, seconds=10.0, **options):
         jobs,
         options.pop("launch", start),
         parallel=parallel,
-        end=lambda processes: [process.end() for process in processes],
+        end=end,
         clock=clock,
         sleep=clock.sleep,
         poll_seconds=1.0,
@@ -252,27 +256,6 @@ def test_so_many_run_at_a_time_each_in_its_own_place(jobs):
     ] * 3
     assert all(one.state is State.DONE and one.seconds == 10 for one in progress)
     assert clock.now == 30
-
-
-def test_what_a_job_started_ends_with_it_and_the_running_are_ended_together(jobs):
-    ended, clock = [], Clock()
-
-    def sleep(seconds):
-        clock.sleep(seconds)
-        if clock.now > 11:
-            raise KeyboardInterrupt  # Ctrl-C or SIGTERM, when two have ended
-
-    with pytest.raises(KeyboardInterrupt):
-        scheduler.run(
-            jobs,
-            lambda job, slot: FakeProcess(job, clock, 10.0, 0),
-            parallel=2,
-            end=lambda processes: ended.append(len(processes)),
-            clock=clock,
-            sleep=sleep,
-            poll_seconds=1.0,
-        )
-    assert ended == [1, 1, 2]
 
 
 def test_finished_runs_are_skipped(jobs):
@@ -354,9 +337,71 @@ def test_an_interrupt_asks_what_runs_to_save(jobs):
     shown = []
     with pytest.raises(KeyboardInterrupt):
         execute(jobs, launch=launch_, show=lambda p: (shown.append(p), interrupt(p)))
-    assert len(processes) == 2 and all(process.terminated for process in processes)
+    assert len(processes) == 2 and all(process.ended for process in processes)
     states = [one.state for one in shown[-1]]
     assert states == [State.STOPPED] * 2 + [State.WAITING] * 4
+
+
+#: A job that does not listen to SIGTERM, and has a child of its own.
+DEAF = """
+import os, signal, subprocess, sys, time
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(1000)"])
+print(child.pid, flush=True)
+{rest}
+"""
+
+
+def start_deaf(rest):
+    process = subprocess.Popen(
+        [sys.executable, "-c", DEAF.format(rest=rest)],
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    process.stdout.readline()  # it is deaf now, and its child holds the pipe too
+    return process
+
+
+def test_a_job_that_does_not_listen_is_killed_with_its_children(jobs):
+    # it was waited for without end, and its children lived on
+    started = []
+
+    def launch_(job, slot):
+        started.append(start_deaf("time.sleep(1000)"))
+        return started[-1]
+
+    def interrupt(progress):
+        if len(started) == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.run(
+            jobs,
+            launch_,
+            parallel=2,
+            show=interrupt,
+            end=lambda processes: process_groups.end_process_groups(
+                processes, seconds=0.2
+            ),
+        )
+    for process in started:
+        assert process.returncode == -signal.SIGKILL
+        assert process.stdout.read() == ""  # returns when the child has ended too
+        process.stdout.close()
+
+
+def test_what_a_job_leaves_behind_is_killed_when_it_ends(jobs):
+    started = []
+
+    def launch_(job, slot):
+        started.append(start_deaf("raise SystemExit(3)"))
+        return started[-1]
+
+    (progress,) = scheduler.run(jobs[:1], launch_, parallel=1, poll_seconds=0.01)
+    assert progress.state is State.FAILED
+    assert started[0].stdout.read() == ""
+    started[0].stdout.close()
 
 
 def test_shards_share_all_the_work(jobs):
@@ -534,17 +579,18 @@ def test_a_sweep_trains_shares_its_base_model_and_survives_a_crash(tmp_path):
     folder = tmp_path / "sweep"
     flags = (
         f"--workdir={folder}",
-        "--sweep.learner.learning_rate=1e-3,1e30",
+        "--sweep.learner.weight_decay=0,1e9",
+        "--config.learner.learning_rate=1",
         "--config.learner.max_skipped=1",
         "--config.learner.entropy_weight=1.0",  # something to learn from the start
         "--parallel=2",
     )
     done = command(*flags)
     assert done.returncode == 1
-    good, bad = folder / "learning_rate=0.001", folder / "learning_rate=1e+30"
+    good, bad = folder / "weight_decay=0.0", folder / "weight_decay=1000000000.0"
     assert (good / "seed=0" / "summary.json").exists()
     assert not (bad / "seed=0" / "summary.json").exists()
-    assert "FAILED learning_rate=1e+30/seed=0" in done.stdout
+    assert "FAILED weight_decay=1000000000.0/seed=0" in done.stdout
     assert "not finite" in done.stdout and "1 of 2 done, 1 failed" in done.stdout
     assert len(list((folder / "base_models").glob("*.npz"))) == 1
     before = (good / "seed=0" / "metrics.jsonl").read_bytes()
