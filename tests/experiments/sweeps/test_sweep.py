@@ -404,6 +404,27 @@ def test_what_a_job_leaves_behind_is_killed_when_it_ends(jobs):
     started[0].stdout.close()
 
 
+def test_what_a_job_started_ends_with_it_and_the_running_are_ended_together(jobs):
+    ended, clock = [], Clock()
+
+    def sleep(seconds):
+        clock.sleep(seconds)
+        if clock.now > 11:
+            raise KeyboardInterrupt  # Ctrl-C or SIGTERM, when two have ended
+
+    with pytest.raises(KeyboardInterrupt):
+        scheduler.run(
+            jobs,
+            lambda job, slot: FakeProcess(job, clock, 10.0, 0),
+            parallel=2,
+            end=lambda processes: ended.append(len(processes)),
+            clock=clock,
+            sleep=sleep,
+            poll_seconds=1.0,
+        )
+    assert ended == [1, 1, 2]
+
+
 def test_shards_share_all_the_work(jobs):
     shares = [scheduler.shard(jobs, f"{index}/4") for index in (1, 2, 3, 4)]
     assert [job.name for job in shares[0]] == ["a", "e"]
