@@ -4,21 +4,13 @@ Static: a layout is part of the compiled program, never an array in it.
 """
 
 import dataclasses
-import enum
 import functools
 
 import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo.errors import require
-
-
-class StageKind(enum.Enum):
-    """What a stage reward claims to be (design: "Words and axes")."""
-
-    ESTIMATE = "estimate"  # a provisional verdict on its scale: spent, later taken back
-    SKILL = "skill"  # worth having by itself: spent with a weight and kept
-    NONE = "none"  # no stage reward; the verdict alone pays this stage
+from agentic_grpo.records import StageKind
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,14 +124,9 @@ class EpisodeLayout:
         return np.array([s.action_width for s in self.stages], np.int32)
 
     @property
-    def is_estimate(self) -> np.ndarray:
-        """bool [S]."""
-        return np.array([s.kind is StageKind.ESTIMATE for s in self.stages])
-
-    @property
-    def is_skill(self) -> np.ndarray:
-        """bool [S]."""
-        return np.array([s.kind is StageKind.SKILL for s in self.stages])
+    def kinds(self) -> tuple[StageKind, ...]:
+        """What each stage's reward claims to be."""
+        return tuple(stage.kind for stage in self.stages)
 
 
 def fully_visible(num_stages: int) -> tuple[tuple[bool, ...], ...]:

@@ -12,6 +12,7 @@ import typing
 from typing import Annotated
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 #: A tick that never comes: the event has not been scheduled.
@@ -29,6 +30,14 @@ class EndReason(enum.IntEnum):
     SUBMITTED = 1  # terminated: the agent handed its work in
     OUT_OF_STAGES = 2  # truncated: the workflow ended first; its work is still judged
     FAULT = 3  # the environment failed; the member leaves its group, unrewarded
+
+
+class StageKind(enum.Enum):
+    """What a stage reward claims to be (design: "Words and axes")."""
+
+    ESTIMATE = "estimate"  # a provisional verdict on its scale: spent, later taken back
+    SKILL = "skill"  # worth having by itself: spent with a weight and kept
+    NONE = "none"  # no stage reward; the verdict alone pays this stage
 
 
 def record(cls):
@@ -89,6 +98,60 @@ class StageEvents:
     spent: Annotated[jax.Array, "float [G, S]"]
     paid: Annotated[jax.Array, "bool [G, S]"]
     divisor: Annotated[jax.Array, "float [S]"]
+
+    @classmethod
+    def create(cls, *, reward, verdict, ready, **others) -> "StageEvents":
+        """Events of one group, or of [...] groups, from what there is to say.
+
+        NaN is *not in*: a reward or verdict that has not come, or never will. The rest
+        is what holds if nothing is said: everybody wrote every stage and nobody was
+        lost, every state is its own, nothing was served or spent before, nothing is too
+        old, no critic forecasts.
+
+        Args:
+          reward: float [..., G, S]; NaN where it is not in.
+          verdict: float [..., G]; NaN where it is not in.
+          ready: bool [..., S + 1]; the events to serve now.
+          **others: any other field, in place of what holds otherwise.
+        """
+        reward, verdict = jnp.asarray(reward), jnp.asarray(verdict)
+        *groups, members, stages = reward.shape
+        per_stage, own_state = reward.shape, jnp.arange(members * stages)
+        fields = {
+            "acted": jnp.ones(per_stage, bool),
+            "reward": reward,
+            "reward_mask": jnp.isfinite(reward),
+            "verdict": verdict,
+            "verdict_mask": jnp.isfinite(verdict),
+            "lost": jnp.zeros(verdict.shape, bool),
+            "state_id": jnp.broadcast_to(own_state.reshape(-1, stages), per_stage),
+            "level": jnp.zeros(groups, jnp.int32),
+            "ready": jnp.asarray(ready),
+            "settled": jnp.zeros(groups, bool),
+            "fresh": jnp.ones((*groups, stages), bool),
+            "forecast": jnp.zeros(per_stage, jnp.float32),
+            "forecast_mask": jnp.zeros(per_stage, bool),
+            "spent": jnp.zeros(per_stage, jnp.float32),
+            "paid": jnp.zeros(per_stage, bool),
+            "divisor": jnp.ones((*groups, stages), jnp.float32),
+        }
+        return cls(**fields | others)
+
+    def after(self, credit: "StageCredit", **news) -> "StageEvents":
+        """The events of the next call: the books moved on, and whatever is new.
+
+        Args:
+          credit: what the rule answered to these events.
+          **news: fields that have changed; without ``ready`` nothing is ready.
+        """
+        books = {
+            "spent": credit.spent,
+            "paid": credit.paid,
+            "divisor": credit.divisor,
+            "settled": self.settled | self.ready[..., -1],
+            "ready": jnp.zeros_like(self.ready),
+        }
+        return dataclasses.replace(self, **books | news)
 
 
 @record

@@ -125,7 +125,7 @@ def test_the_import_example_of_the_readme_runs_as_it_stands():
     (block,) = blocks("python")
     exec(block, names)
     # 0.75 - 0.55 at once; the verdict 0 - 0.4 in all, so -0.6 later
-    np.testing.assert_allclose(names["at_once"][0], 0.2, atol=1e-6)
+    np.testing.assert_allclose(names["at_once"].advantage[0], 0.2, atol=1e-6)
     np.testing.assert_allclose(names["correction"][0], -0.6, atol=1e-6)
 
 

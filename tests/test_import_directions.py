@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 ALLOWED = {
     "errors": set(),
     "records": set(),
-    "layout": set(),
+    "layout": {"records"},
     "blocks": set(),
     "ops": {"records"},
     "envs": {"records", "layout"},

@@ -47,8 +47,7 @@ def initial_params():
 
 
 def rule(constructor=credit.agentic, **options) -> credit.CreditRule:
-    layout = environment().spec.layout
-    return constructor(layout.is_estimate, layout.is_skill, **options)
+    return constructor(environment().spec.layout.kinds, **options)
 
 
 def program(credit_rule=None, **changes) -> tick.Program:

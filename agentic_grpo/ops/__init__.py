@@ -8,11 +8,19 @@ from agentic_grpo.ops.aggregation import (
     token_mean,
 )
 from agentic_grpo.ops.calibration import CreditState
-from agentic_grpo.ops.credit import Clip, CreditRule, Prior, write_on_tokens
+from agentic_grpo.ops.credit import (
+    Clip,
+    Clips,
+    Comparison,
+    CreditRule,
+    Fill,
+    Prior,
+    write_on_tokens,
+)
+from agentic_grpo.ops.fills import fill_stopped
 from agentic_grpo.ops.group_advantages import (
     advantages_by_id,
     centred_ranks,
-    fill_stopped,
     group_advantages,
     group_baseline,
     group_deviation,
@@ -54,8 +62,11 @@ from agentic_grpo.ops.token_log_probs import read_out, token_log_probs
 
 __all__ = [
     "Clip",
+    "Clips",
+    "Comparison",
     "CreditRule",
     "CreditState",
+    "Fill",
     "Mean",
     "Prior",
     "advantages_by_id",

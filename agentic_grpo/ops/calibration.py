@@ -1,4 +1,4 @@
-"""What settled groups teach: the spread of verdicts, and the worth of a stage reward.
+"""What settled groups teach: the spread of verdicts, and beta of every stage.
 
 Every learnt number is a discounted sum over settled groups, so that the order of groups
 within a call, and the device that holds them, do not matter.
@@ -11,11 +11,11 @@ import jax.numpy as jnp
 
 from agentic_grpo import records
 from agentic_grpo.ops.doors import Array, expects
-from agentic_grpo.ops.group_advantages import group_deviation
+from agentic_grpo.ops.group_advantages import SIGMA_FLOOR, group_deviation
 from agentic_grpo.ops.reductions import masked, masked_mean
 
-#: Spread of verdicts assumed before any verdict came, and the least ever divided by.
-SIGMA_START, SIGMA_FLOOR = 0.5, 0.1
+#: Spread of verdicts assumed before any verdict came.
+SIGMA_START = 0.5
 #: Variance of a stage reward that one pseudo-group of the prior stands for.
 PRIOR_VARIANCE = 0.05
 
@@ -42,17 +42,13 @@ class Prior(NamedTuple):
     """What is believed of beta before any group has settled.
 
     Attributes:
-      beta: worth of a stage reward, in [0, 1].
+      beta: by how much a verdict rises with one unit of the stage reward; in [0, 1].
       groups: kappa; the belief weighs like so many settled groups of variance
         ``PRIOR_VARIANCE``.
     """
 
-    beta: float
-    groups: float
-
-
-#: Nothing is worth anything until four groups say so.
-PRIOR = Prior(beta=0.0, groups=4.0)
+    beta: float = 0.0
+    groups: float = 4.0
 
 
 def init_state(num_stages: int, num_levels: int = 1) -> CreditState:
@@ -71,7 +67,7 @@ def verdict_spread(state: CreditState) -> jax.Array:
     return jnp.maximum(jnp.sqrt(state.verdict_variance), SIGMA_FLOOR)
 
 
-def stage_worth(state: CreditState, prior: Prior) -> jax.Array:
+def stage_beta(state: CreditState, prior: Prior) -> jax.Array:
     """beta [S, L]: by how much a verdict rises with one unit of the stage reward.
 
     beta_s = clip((C_s + kappa v0 beta0) / (V_s + kappa v0), 0, 1), the regression slope

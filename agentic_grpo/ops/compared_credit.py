@@ -1,46 +1,47 @@
 """Credit rules to compare the method with: mixed turns, returns, equal states.
 
-The last two wait for the verdict and use the whole episode; their mathematics is
+All but the first wait for the verdict and use the whole episode; their mathematics is
 written for ONE group.
 """
 
 import functools
+from collections.abc import Iterable
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo.errors import require_choice
-from agentic_grpo.ops.credit_rule import (
+from agentic_grpo.ops.credit_options import (
+    CLIP,
     DECAY,
-    CreditRule,
+    Clip,
+    Clips,
+    Comparison,
+    Fill,
+    check_clip,
     kinds_of_stages,
-    two_phase_rule,
-    verdict_rule,
 )
-from agentic_grpo.ops.group_advantages import (
-    BASELINES,
-)
+from agentic_grpo.ops.credit_rule import CreditRule, two_phase_rule, verdict_rule
+from agentic_grpo.ops.doors import expects
 from agentic_grpo.ops.reductions import masked
 from agentic_grpo.ops.stage_returns import stage_increments, stage_returns
-from agentic_grpo.ops.two_phase import CLIP, Plan, check_clip, compare
-from agentic_grpo.records import StageCredit, StageEvents
+from agentic_grpo.ops.two_phase import TwoPhaseConfig
+from agentic_grpo.records import StageCredit, StageEvents, StageKind
 
 DIVISORS = ("own", "running", "none")
 
+Kinds = Iterable[StageKind | str]
+
 
 def turn_mix(
-    is_estimate,
-    is_skill,
+    kinds: Kinds,
     *,
-    outcome_weight=1.0,
-    divisor="own",
-    baseline="mean",
-    fill="carry_forward",
-    skill_fill="zero",
-    clip=CLIP,
-    correction_clip=CLIP,
-    decay=DECAY,
+    outcome_weight: float = 1.0,
+    comparison: Comparison = Comparison(divisor="own"),
+    fill: Fill = Fill(),
+    clips: Clips = Clips(),
+    decay: float = DECAY,
 ) -> CreditRule:
     """MT-GRPO: the stage part at arrival, the outcome part at the verdict, both kept.
 
@@ -49,33 +50,26 @@ def turn_mix(
     stage reward stays a goal of its own: use it where it is one. Options as in
     ``agentic``.
     """
-    is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
-    plan = Plan(
-        estimate=is_estimate,
-        skill=is_skill,
-        taken_back=np.zeros_like(is_skill),
-        divisor=divisor,
-        baseline=baseline,
+    comparison.allow(divisors=(*DIVISORS, "stage"))
+    config = TwoPhaseConfig(
+        kinds=kinds_of_stages(kinds),
+        comparison=comparison,
         fill=fill,
-        skill_fill=skill_fill,
-        clip=clip,
-        correction_clip=correction_clip,
+        clips=clips,
         verdict_weight=outcome_weight,
     )
-    return two_phase_rule(plan, np.ones(is_skill.shape), decay=decay)
+    return two_phase_rule(config, np.ones(len(config.kinds)), decay=decay)
 
 
 def returns(
-    is_estimate,
-    is_skill,
+    kinds: Kinds,
     *,
-    discount=1.0,
-    skill_weight=0.0,
-    divisor="running",
-    baseline="mean",
-    fill="zero",
-    clip=CLIP,
-    decay=DECAY,
+    discount: float = 1.0,
+    skill_weight: float = 0.0,
+    comparison: Comparison = Comparison(),
+    fill: str = "zero",
+    clip: Clip = CLIP,
+    decay: float = DECAY,
 ) -> CreditRule:
     """Discounted stage-wise returns, computed when the verdict is in.
 
@@ -86,56 +80,41 @@ def returns(
     see what separating the stages is worth without early updates.
 
     Args:
-      is_estimate: bool [S].
-      is_skill: bool [S].
+      kinds: of the S stages.
       discount: per stage, in [0, 1].
       skill_weight: of a skill's reward, which is additive as it is.
-      divisor: "own" (deviation of G_s in the group), "running" (sigma_N) or "none".
-      baseline: "mean" or "leave_one_out".
+      comparison: of the values G_s; "own" is their deviation in the group.
       fill: "zero" or "reached".
       clip: of the ratio.
       decay: forgetting of sigma_N per settled group.
     """
-    is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
-    require_choice("divisor", divisor, DIVISORS)
-    require_choice("baseline", baseline, BASELINES)
+    kinds = kinds_of_stages(kinds)
+    comparison.allow(divisors=DIVISORS)
     require_choice("fill", fill, ("zero", "reached"))
     check_clip("clip", clip)
 
     def of_group(events, sigma):
         to_go = episode_returns(
-            events,
-            is_estimate=is_estimate,
-            is_skill=is_skill,
-            skill_weight=skill_weight,
-            discount=discount,
+            events, kinds=kinds, skill_weight=skill_weight, discount=discount
         )
         started = events.verdict_mask & jnp.any(events.acted, axis=1)
         population = jnp.broadcast_to(started[:, None], to_go.shape)
         if fill == "reached":
             population = population & events.acted
-
-        def of_stage(to_go, population):
-            return compare(
-                to_go, population, sigma, divisor=divisor, baseline=baseline
-            )[:2]
-
-        advantage, silent = jax.vmap(of_stage, (1, 1), (1, 0))(to_go, population)
+        advantage, silent = _by_stage(comparison, to_go, population, sigma)
         return paid_by_verdict(events, advantage, silent, clip)
 
-    return verdict_rule(of_group, is_skill.size, decay=decay)
+    return verdict_rule(of_group, len(kinds), decay=decay)
 
 
 def state_groups(
-    is_estimate,
-    is_skill,
+    kinds: Kinds,
     *,
-    state_weight=1.0,
-    discount=1.0,
-    divisor="running",
-    baseline="mean",
-    clip=CLIP,
-    decay=DECAY,
+    state_weight: float = 1.0,
+    discount: float = 1.0,
+    comparison: Comparison = Comparison(),
+    clip: Clip = CLIP,
+    decay: float = DECAY,
 ) -> CreditRule:
     """GiGPO-style: the outcome, plus a comparison with those who stood where you stood.
 
@@ -146,28 +125,20 @@ def state_groups(
     Use it where episodes of a group keep meeting in equal states.
 
     Args:
-      is_estimate: bool [S]; gives the number of stages.
-      is_skill: bool [S]; of the same length.
+      kinds: of the S stages; here they say how many there are.
       state_weight: of the comparison among equals.
       discount: per stage, in [0, 1].
-      divisor: "own" (each comparison's own deviation), "running" (sigma_N) or "none".
-      baseline: "mean" or "leave_one_out".
+      comparison: of values; "own" is each comparison's own deviation.
       clip: of the ratio.
       decay: forgetting of sigma_N per settled group.
     """
-    is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
-    require_choice("divisor", divisor, DIVISORS)
-    require_choice("baseline", baseline, BASELINES)
+    num_stages = len(kinds_of_stages(kinds))
+    comparison.allow(divisors=DIVISORS)
     check_clip("clip", clip)
 
     def of_group(events, sigma):
-        def compared(values, population):
-            return compare(
-                values, population, sigma, divisor=divisor, baseline=baseline
-            )[:2]
-
         verdict = masked(events.verdict, events.verdict_mask)
-        outcome, outcome_silent = compared(verdict, events.verdict_mask)
+        outcome = comparison.advantages(verdict, events.verdict_mask, sigma)
         acted = events.acted & events.verdict_mask[:, None]
         num_acted = jnp.sum(events.acted, axis=1, keepdims=True)
         stages_to_come = num_acted - jnp.cumsum(events.acted, axis=1)
@@ -175,26 +146,25 @@ def state_groups(
 
         def of_stage(to_go, state, acted):
             equals = (state[:, None] == state[None, :]) & acted[None, :]
-            advantages, silent = jax.vmap(functools.partial(compared, to_go))(equals)
+            compare = functools.partial(comparison.advantages, to_go, sigma=sigma)
+            advantages, silent, _ = jax.vmap(compare)(equals)
             return masked(jnp.diagonal(advantages), acted), jnp.all(silent | ~acted)
 
         among_equals, equals_silent = jax.vmap(of_stage, (1, 1, 1), (1, 0))(
             to_go, state_before(events), acted
         )
-        advantage = outcome[:, None] + state_weight * among_equals
-        return paid_by_verdict(events, advantage, equals_silent & outcome_silent, clip)
+        advantage = outcome.advantage[:, None] + state_weight * among_equals
+        return paid_by_verdict(events, advantage, equals_silent & outcome.silent, clip)
 
-    return verdict_rule(of_group, is_skill.size, decay=decay)
+    return verdict_rule(of_group, num_stages, decay=decay)
 
 
 def value_baseline(
-    is_estimate,
-    is_skill,
+    kinds: Kinds,
     *,
-    divisor="running",
-    baseline="mean",
-    clip=CLIP,
-    decay=DECAY,
+    comparison: Comparison = Comparison(),
+    clip: Clip = CLIP,
+    decay: float = DECAY,
 ) -> CreditRule:
     """Outcome credit with a critic as a value baseline, as an actor-critic has it.
 
@@ -204,16 +174,13 @@ def value_baseline(
     control: it has the critic's knowledge and less variance, but not its haste.
 
     Args:
-      is_estimate: bool [S]; gives the number of stages.
-      is_skill: bool [S]; of the same length.
-      divisor: "own" (deviation of x_s in the group), "running" (sigma_N) or "none".
-      baseline: "mean" or "leave_one_out"; of x_s.
+      kinds: of the S stages; here they say how many there are.
+      comparison: of the values x_s; "own" is their deviation in the group.
       clip: of the ratio.
       decay: forgetting of sigma_N per settled group.
     """
-    is_estimate, is_skill = kinds_of_stages(is_estimate, is_skill)
-    require_choice("divisor", divisor, DIVISORS)
-    require_choice("baseline", baseline, BASELINES)
+    num_stages = len(kinds_of_stages(kinds))
+    comparison.allow(divisors=DIVISORS)
     check_clip("clip", clip)
 
     def of_group(events, sigma):
@@ -221,52 +188,66 @@ def value_baseline(
         before = jnp.concatenate(
             [jnp.zeros_like(forecast[:, :1]), forecast[:, :-1]], axis=1
         )
-        verdict = masked(events.verdict, events.verdict_mask)
+        achieved = masked(events.verdict, events.verdict_mask)[:, None] - before
         acted = events.acted & events.verdict_mask[:, None]
-
-        def of_stage(values, population):
-            return compare(
-                values, population, sigma, divisor=divisor, baseline=baseline
-            )[:2]
-
-        advantage, silent = jax.vmap(of_stage, (1, 1), (1, 0))(
-            verdict[:, None] - before, acted
-        )
+        advantage, silent = _by_stage(comparison, achieved, acted, sigma)
         return paid_by_verdict(events, advantage, silent, clip)
 
-    return verdict_rule(of_group, is_skill.size, decay=decay)
+    return verdict_rule(of_group, num_stages, decay=decay)
 
 
+def _by_stage(comparison, values, population, sigma):
+    """(advantages [G, S], silent [S]) of values [G, S], each stage by itself."""
+
+    def of_stage(values, population):
+        return comparison.advantages(values, population, sigma)[:2]
+
+    return jax.vmap(of_stage, (1, 1), (1, 0))(values, population)
+
+
+@expects(events="StageEvents")
 def state_before(events: StageEvents) -> jax.Array:
     """int [G, S]: the state that each stage was written in; equal before the first."""
     start = jnp.zeros_like(events.state_id[:, :1])
     return jnp.concatenate([start, events.state_id[:, :-1]], axis=1)
 
 
+@expects(events="StageEvents", discount="float []")
 def episode_returns(
-    events: StageEvents, *, is_estimate, is_skill, skill_weight, discount
+    events: StageEvents,
+    *,
+    kinds: tuple[StageKind, ...],
+    skill_weight: float,
+    discount: float,
 ) -> jax.Array:
     """Discounted reward-to-go of the stages of ONE group, [G, S]; see ``returns``.
 
     0 for stages that a member did not act in.
     """
+
+    def are(kind):
+        return jnp.array([other is kind for other in kinds])[None, :]
+
     observed = events.acted & events.reward_mask
-    levels = masked(events.reward, observed)
-    estimated = observed & jnp.asarray(is_estimate)[None, :]
-    increments = jax.vmap(stage_increments)(levels, estimated)
-    last_level = jnp.sum(increments, axis=1)  # increments telescope
-    skills = skill_weight * masked(levels, observed & jnp.asarray(is_skill)[None, :])
+    rewards = masked(events.reward, observed)
+    estimated = observed & are(StageKind.ESTIMATE)
+    increments = jax.vmap(stage_increments)(rewards, estimated)
+    reached = jnp.sum(increments, axis=1)  # increments telescope
+    skills = skill_weight * masked(rewards, observed & are(StageKind.SKILL))
     verdict = masked(events.verdict, events.verdict_mask)
     last_acted = jnp.cumsum(events.acted, axis=1) == jnp.sum(
         events.acted, axis=1, keepdims=True
     )
-    at_end = masked(discount * (verdict - last_level)[:, None], last_acted)
-    rewards = masked(increments + skills + at_end, events.acted)
-    to_go = jax.vmap(stage_returns, (0, 0, None))(rewards, events.acted, discount)
+    at_end = masked(discount * (verdict - reached)[:, None], last_acted)
+    paid = masked(increments + skills + at_end, events.acted)
+    to_go = jax.vmap(stage_returns, (0, 0, None))(paid, events.acted, discount)
     return masked(to_go, events.acted)
 
 
-def paid_by_verdict(events: StageEvents, advantage, silent, clip) -> StageCredit:
+@expects(events="StageEvents", advantage="float [G, S]", silent="bool [S]")
+def paid_by_verdict(
+    events: StageEvents, advantage: jax.Array, silent: jax.Array, clip: Clip
+) -> StageCredit:
     """Credit [G, S] that is due at the verdict, and nothing at any other time."""
     due = (events.ready[-1] & events.acted & events.fresh[None, :]) & (
         events.verdict_mask[:, None]

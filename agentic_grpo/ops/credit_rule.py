@@ -12,15 +12,13 @@ import numpy as np
 from agentic_grpo.errors import require
 from agentic_grpo.ops import calibration
 from agentic_grpo.ops.calibration import CreditState
+from agentic_grpo.ops.credit_options import check_decay
 from agentic_grpo.ops.doors import Array, check, expects
 from agentic_grpo.ops.group_advantages import centred_ranks, comparable
 from agentic_grpo.ops.reductions import count, masked, sum_over_devices
 from agentic_grpo.ops.stage_returns import on_token_columns
-from agentic_grpo.ops.two_phase import Plan, two_phase_credit
+from agentic_grpo.ops.two_phase import TwoPhaseConfig, two_phase_credit
 from agentic_grpo.records import StageCredit, StageEvents, TokenCredit
-
-#: How much of a settled group's weight is left after one more group has settled.
-DECAY = 0.98
 
 _PHASE_FIRST = StageCredit(
     advantage=1,
@@ -54,72 +52,83 @@ class CreditRule(NamedTuple):
     event_mask: np.ndarray
 
 
-def two_phase_rule(plan: Plan, worth, *, decay, num_levels=1) -> CreditRule:
+def two_phase_rule(
+    config: TwoPhaseConfig,
+    beta: np.ndarray | Callable[[CreditState], jax.Array],
+    *,
+    decay: float,
+    num_levels: int = 1,
+) -> CreditRule:
     """The rule that pays by ``two_phase_credit``.
 
     Args:
-      plan: static.
-      worth: float [S], or a function from ``CreditState`` to float [S, L]; multiplies
-        the immediate advantage. Rewards of a stage that is worth 0 for good are never
+      config: static.
+      beta: float [S], or a function from ``CreditState`` to float [S, L]; multiplies
+        the immediate advantage. Rewards of a stage whose beta is 0 for good are never
         served: such a rule visits the same rows in the same order as ``outcome``.
       decay: forgetting per settled group, in (0, 1).
       num_levels: L of the state.
     """
     check_decay(decay)
-    num_stages = plan.estimate.size
-    learns_worth = callable(worth)
+    num_stages = len(config.kinds)
 
-    def worth_of(state):
-        if learns_worth:
-            return worth(state)
-        return jnp.broadcast_to(
-            jnp.asarray(worth, jnp.float32)[:, None], state.groups.shape
-        )
+    def beta_of(state: CreditState) -> jax.Array:
+        if callable(beta):
+            return beta(state)
+        column = jnp.asarray(beta, jnp.float32)[:, None]
+        return jnp.broadcast_to(column, state.groups.shape)
 
     @_expects_events_of(num_stages)
     def apply(state: CreditState, events: StageEvents) -> StageCredit:
-        sigma, by_level = calibration.verdict_spread(state), worth_of(state)
-        events = only_comparable(plan.read(events))
+        sigma, by_level = calibration.verdict_spread(state), beta_of(state)
+        events = only_comparable(config.read(events))
 
         def of_group(events):
             level = jnp.clip(events.level, 0, num_levels - 1)
-            return two_phase_credit(events, sigma, by_level[:, level], plan)
+            return two_phase_credit(events, sigma, by_level[:, level], config)
 
         return jax.vmap(of_group, out_axes=_PHASE_FIRST)(events)
 
     @_expects_events_of(num_stages)
     def update(state: CreditState, events: StageEvents, *, axis_name=None):
-        events = plan.read(events)
+        events = config.read(events)
         left_out = sum_over_devices(count_incomparable(events), axis_name)
         events = only_comparable(events)
         values = events.verdict
-        if plan.use_ranks:
+        if config.comparison.use_ranks:
             values = jax.vmap(centred_ranks)(values, events.verdict_mask)
-        before = worth_of(state)
+        before = beta_of(state)
         state, diagnostics, product, square = calibration.learn(
             state, events, decay=decay, values=values, axis_name=axis_name
         )
-        if learns_worth:
+        if callable(beta):
             known = square > 0.0
             recent = product / jnp.where(known, square, 1.0)
             diagnostics |= {
-                "beta": worth_of(state),
+                "beta": beta_of(state),
                 "beta_groups": state.groups,
                 "beta_lag": jnp.where(known, recent - before, 0.0),
             }
         return state, diagnostics | {"rewards_left_out": left_out}
 
-    pays = plan.rewarded if learns_worth else plan.rewarded & (np.asarray(worth) != 0.0)
-    needs_sigma = plan.divisor in ("running", "stage")
+    pays = config.rewarded
+    if not callable(beta):
+        pays = pays & (np.asarray(beta) != 0.0)
+    needs_sigma = config.comparison.divisor in ("running", "stage")
     return CreditRule(
         init=lambda: calibration.init_state(num_stages, num_levels),
         apply=apply,
         update=update,
-        event_mask=np.append(pays, plan.serves_verdict or needs_sigma),
+        event_mask=np.append(pays, config.serves_verdict or needs_sigma),
     )
 
 
-def verdict_rule(of_group, num_stages: int, *, decay) -> CreditRule:
+def verdict_rule(
+    of_group: Callable[[StageEvents, jax.Array], StageCredit],
+    num_stages: int,
+    *,
+    decay: float,
+) -> CreditRule:
     """The rule that serves the verdict alone, with the whole episode before it.
 
     Args:
@@ -184,26 +193,6 @@ def count_incomparable(events: StageEvents) -> jax.Array:
     rewards = events.reward_mask & ~kept.reward_mask & events.ready[:, None, :-1]
     verdicts = events.verdict_mask & ~kept.verdict_mask & events.ready[:, -1:]
     return count(rewards) + count(verdicts)
-
-
-def kinds_of_stages(is_estimate, is_skill) -> tuple[np.ndarray, np.ndarray]:
-    """Both as bool [S]; a stage is an estimate or a skill or neither."""
-    is_estimate, is_skill = np.asarray(is_estimate), np.asarray(is_skill)
-    for name, kind in (("is_estimate", is_estimate), ("is_skill", is_skill)):
-        is_mask = kind.dtype == bool and kind.ndim == 1
-        require(is_mask, name, kind, "a bool array [S]")
-    require(
-        is_estimate.shape == is_skill.shape and not (is_estimate & is_skill).any(),
-        "is_skill",
-        is_skill,
-        f"one entry per stage, and never true together with is_estimate={is_estimate}",
-    )
-    return is_estimate, is_skill
-
-
-def check_decay(decay: float) -> None:
-    """Raises ``Refused`` unless 0 < decay < 1."""
-    require(0.0 < decay < 1.0, "decay", decay, "in (0, 1)")
 
 
 @expects(

@@ -1,4 +1,4 @@
-"""Advantages within a group: baselines, fills, divisors, ranks, silent groups.
+"""Advantages within a group: baselines, divisors, ranks, silent groups.
 
 Everything is written for ONE group of G members; the caller vmaps. Members outside the
 *population* (a mask) neither count nor receive credit, whatever their values hold. So
@@ -6,11 +6,12 @@ do members inside it whose value cannot be compared (``comparable``): one infini
 reward would make NaN of a whole group.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from agentic_grpo.errors import require_choice
+from agentic_grpo.errors import require, require_choice
 from agentic_grpo.ops.doors import Array, expects
 from agentic_grpo.ops.reductions import (
     Mean,
@@ -24,12 +25,14 @@ from agentic_grpo.ops.reductions import (
 #: "standard deviation" of 3e-8; dividing by it makes advantages out of rounding.
 SPREAD_FLOOR = 1e-6
 
+#: The least that a deviation is divided by; below it sigma_N takes its place.
+SIGMA_FLOOR = 0.1
+
 #: The largest value that is compared: its square, and sums of such, fit into float32.
 LARGEST_VALUE = 1e15
 
 BASELINES = ("mean", "leave_one_out")
-SCALES = ("population_std", "sample_std", "none")
-FILLS = ("reached", "carry_forward", "zero")
+DIVISORS = ("own", "stage", "running", "none")
 
 
 @expects(values="float [...]", population="bool [...]")
@@ -119,42 +122,75 @@ def centred_ranks(values: Array, population: Array) -> jax.Array:
     return wins / (2.0 * jnp.maximum(others, 1.0))
 
 
-@expects(rewards="float [G]", mask="bool [G]")
+class GroupAdvantages(NamedTuple):
+    """What the comparison of one group gives.
+
+    Attributes:
+      advantage: float [G]; exactly 0.0 in a silent group and outside the population.
+      silent: bool []; nothing tells the members apart.
+      divisor: float []; what was divided by, 1 for the divisor "none".
+    """
+
+    advantage: jax.Array
+    silent: jax.Array
+    divisor: jax.Array
+
+
+@expects(rewards="float [G]", mask="bool [G]", sigma="float []")
 def group_advantages(
     rewards: Array,
     mask: Array,
     *,
+    divisor: str = "own",
     baseline: str = "mean",
-    scale: str = "population_std",
     use_ranks: bool = False,
-) -> tuple[jax.Array, jax.Array]:
+    ddof: int = 0,
+    sigma: jax.Array | float | None = None,
+) -> GroupAdvantages:
     """Centres, and optionally scales, the rewards of one group.
 
-    A_i = (r_i - b_i) / scale. GRPO (arXiv 2402.03300): mean and ``sample_std`` (as
-    Tunix, TRL and verl do) or ``population_std``; Dr. GRPO (2503.20783): mean and
-    ``none``; RLOO (2402.14740): leave_one_out and ``none``.
+    A_i = (r_i - b_i) / divisor. GRPO (arXiv 2402.03300): mean and ``own``, with ddof 1
+    as Tunix, TRL and verl do, or 0; Dr. GRPO (2503.20783): mean and ``none``; RLOO
+    (2402.14740): leave_one_out and ``none``.
 
     Args:
       rewards: float [G].
       mask: bool [G]; members with a reward. No reward is not a reward of 0. A member
         that is rejected as a whole before its group is compared (for example by
         ``sequence_rejection``) is left out here too.
+      divisor: "own" (deviation of the group), "stage" (the same, sigma where it is
+        under 0.1), "running" (sigma) or "none".
       baseline: "mean" or "leave_one_out".
-      scale: "population_std", "sample_std" or "none".
       use_ranks: compare centred ranks instead of values.
-
-    Returns:
-      (advantages float [G], silent bool []). A silent group is exactly 0.0.
+      ddof: of the deviation; 0: of the population, 1: of a sample.
+      sigma: float [], positive; for the divisors "stage" and "running".
     """
-    require_choice("scale", scale, SCALES)
+    require_choice("divisor", divisor, DIVISORS)
+    require(
+        sigma is not None or divisor in ("own", "none"),
+        "sigma",
+        sigma,
+        f"a number: divisor={divisor!r} needs one",
+    )
     mask = comparable(rewards, mask)
     values = centred_ranks(rewards, mask) if use_ranks else rewards
     silent = is_silent(values, mask)
+    if divisor == "none":
+        scale = jnp.float32(1.0)
+    elif divisor == "running":
+        scale = at_least_float32(sigma)
+    else:
+        scale = group_deviation(values, mask, ddof=ddof)
+        if divisor == "stage":
+            scale = jnp.where(scale < SIGMA_FLOOR, sigma, scale)
     centred = centre(values, mask, baseline=baseline)
-    if scale != "none":
-        deviation = group_deviation(values, mask, ddof=int(scale == "sample_std"))
-        centred = centred / jnp.where(silent, 1.0, deviation)
-    return jnp.where(silent, 0.0, centred), silent
+    return GroupAdvantages(divided(centred, scale, silent), silent, scale)
+
+
+@expects(centred="float [G]", divisor="float []", silent="bool []")
+def divided(centred: Array, divisor: jax.Array, silent: jax.Array) -> jax.Array:
+    """centred [G] / divisor, exactly 0 in a silent group."""
+    return jnp.where(silent, 0.0, centred / jnp.where(silent, 1.0, divisor))
 
 
 @expects(values="float [G]", population="bool [G]")
@@ -171,8 +207,9 @@ def advantages_by_id(
     group_ids: Array,
     mask: Array,
     *,
+    divisor: str = "own",
     baseline: str = "mean",
-    scale: str = "population_std",
+    ddof: int = 0,
 ) -> tuple[jax.Array, jax.Array]:
     """``group_advantages`` of many groups that lie mixed, in any order.
 
@@ -182,8 +219,7 @@ def advantages_by_id(
       rewards: float [N].
       group_ids: int [N]; equal ids are one group; any integers.
       mask: bool [N].
-      baseline: "mean" or "leave_one_out".
-      scale: "population_std", "sample_std" or "none".
+      divisor, baseline, ddof: as in ``group_advantages``; "own" or "none".
 
     Returns:
       (advantages float [N], silent bool [N]): the group of each row is silent. A
@@ -192,9 +228,11 @@ def advantages_by_id(
     populations = (group_ids[:, None] == group_ids[None, :]) & mask[None, :]
 
     def of_row(population):
-        return group_advantages(rewards, population, baseline=baseline, scale=scale)
+        return group_advantages(
+            rewards, population, divisor=divisor, baseline=baseline, ddof=ddof
+        )
 
-    advantages, silent = jax.vmap(of_row)(populations)
+    advantages, silent, _ = jax.vmap(of_row)(populations)
     return masked(jnp.diagonal(advantages), mask), silent
 
 
@@ -223,70 +261,3 @@ def scale_by_batch(
     silent = deviation < SPREAD_FLOOR
     chosen = around_mean if recentre else centred
     return jnp.where(silent, 0.0, chosen / jnp.where(silent, 1.0, deviation))
-
-
-@expects(
-    rewards="float [G, S]",
-    reward_mask="bool [G, S]",
-    acted="bool [G, S]",
-    rewarded="bool [S]",
-    lost="bool [G]",
-)
-def fill_stopped(
-    rewards: Array,
-    reward_mask: Array,
-    acted: Array,
-    *,
-    fill: str,
-    rewarded: np.ndarray,
-    lost: Array | None = None,
-) -> tuple[jax.Array, jax.Array]:
-    """Values for the members that had already stopped, so that stopping is comparable.
-
-    The policy decides when to stop. A baseline over those who *reached* a stage then
-    depends on the decision: for additive rewards the gradient of the stopping
-    probability vanishes (verl-project/verl#7244), and no later baseline mends it.
-
-    * ``reached``: no fill; only members that acted are compared.
-    * ``carry_forward``: a stopped member keeps its last reward. For *levels*, such as
-      the score of the program that it submitted.
-    * ``zero``: a stopped member earns 0 from then on. For *additive* rewards.
-
-    With ``zero`` on levels the policy learns never to stop; with ``carry_forward`` on
-    additive rewards stopping looks as good as going on. A stopped member whose last
-    rewarded stage has no reward (it came too late, or is not in yet) is never filled
-    in, nor is one that was lost: it did not choose to stop.
-
-    Args:
-      rewards: float [G, S].
-      reward_mask: bool [G, S].
-      acted: bool [G, S]; a member acts from stage 0 on, until it stops.
-      fill: "reached", "carry_forward" or "zero".
-      rewarded: bool [S], static; the stages whose rewards are of this kind. Others are
-        left as they are and never carried.
-      lost: bool [G]; members that the environment failed; None: nobody.
-
-    Returns:
-      (values float [G, S], population bool [G, S]).
-    """
-    require_choice("fill", fill, FILLS)
-    present = comparable(rewards, acted & reward_mask)
-    values = masked(rewards, present)
-    if fill == "reached":
-        return values, present
-    last_value = jnp.zeros_like(values[:, 0])
-    last_known = jnp.zeros_like(acted[:, 0])
-    by_choice = jnp.ones_like(last_known) if lost is None else ~lost
-    columns, populations = [], []
-    for stage in range(acted.shape[1]):
-        column, population = values[:, stage], present[:, stage]
-        if rewarded[stage]:
-            stopped = ~jnp.any(acted[:, stage:], axis=1) & last_known & by_choice
-            if fill == "carry_forward":
-                column = jnp.where(stopped, last_value, column)
-            population = population | stopped
-            last_value = jnp.where(acted[:, stage], values[:, stage], last_value)
-            last_known = jnp.where(acted[:, stage], present[:, stage], last_known)
-        columns.append(column)
-        populations.append(population)
-    return jnp.stack(columns, axis=1), jnp.stack(populations, axis=1)

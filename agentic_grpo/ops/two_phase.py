@@ -2,7 +2,7 @@
 
 Immediate, when the rewards of stage s are in:
 
-    A_s = worth_s (r_s - baseline) / divisor   spent_s = A_s where it is taken back
+    A_s = beta_s (r_s - baseline) / divisor    spent_s = A_s where it is taken back
 
 Correction, when the verdict is in, for every acting stage:
 
@@ -16,89 +16,61 @@ members that were paid and judged; where only one was, what was spent is taken b
 """
 
 import dataclasses
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from agentic_grpo.errors import require, require_choice
-from agentic_grpo.ops.calibration import SIGMA_FLOOR
-from agentic_grpo.ops.group_advantages import (
-    BASELINES,
-    FILLS,
-    centre,
-    centred_ranks,
-    fill_stopped,
-    group_deviation,
-    is_silent,
-)
+from agentic_grpo.errors import require_choice
+from agentic_grpo.ops.credit_options import Clips, Comparison, Fill
+from agentic_grpo.ops.doors import expects
+from agentic_grpo.ops.fills import fill_stopped
+from agentic_grpo.ops.group_advantages import GroupAdvantages
 from agentic_grpo.ops.reductions import masked
-from agentic_grpo.records import StageCredit, StageEvents
+from agentic_grpo.records import StageCredit, StageEvents, StageKind
 
-DIVISORS = ("own", "stage", "running", "none")
 SIGNALS = ("reward", "forecast")
 
-
-class Clip(NamedTuple):
-    """How far the ratio of probabilities may move: [1 - low, 1 + high]."""
-
-    low: float
-    high: float
-
-
-CLIP, CORRECTION_CLIP = Clip(0.2, 0.2), Clip(0.1, 0.1)
-
-
-def check_clip(name: str, clip: Clip) -> None:
-    """Raises ``Refused`` unless 0 <= low <= 1 and 0 <= high."""
-    holds = 0.0 <= clip.low <= 1.0 and clip.high >= 0.0
-    require(holds, name, clip, "a range with 0 <= low <= 1 and 0 <= high")
+#: Where the stage stands in what ``vmap`` over stages returns.
+_BY_STAGE = GroupAdvantages(advantage=1, silent=0, divisor=0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class TwoPhaseConfig:
     """The static part of a two-phase rule.
 
     Attributes:
-      estimate: bool [S]; stages paid at once whose rewards are levels of the verdict.
-      skill: bool [S]; stages paid at once whose rewards are additive.
-      taken_back: bool [S]; the stages whose immediate credit the verdict takes back.
-      serves_verdict: whether the verdict pays and corrects at all.
-      divisor: one of ``DIVISORS``.
-      baseline: "mean" or "leave_one_out".
-      fill: of estimates, for members that had stopped; see ``fill_stopped``.
-      skill_fill: of skills.
-      use_ranks: compare centred ranks instead of values.
-      clip: of the immediate phase, and of a verdict that nothing was spent before.
-      correction_clip: of every other verdict.
+      kinds: of the stages, as they are paid: one that is never paid at once is NONE.
+      taken_back: the kinds whose immediate credit the verdict takes back.
+      comparison: what an advantage is.
+      fill: what stopped members count as.
+      clips: of both phases.
       verdict_weight: multiplies the outcome advantage.
+      serves_verdict: whether the verdict pays and corrects at all.
       signal: "reward": stages are paid at once by their stage reward; "forecast": by
         the critic's forecast of the verdict from their end.
     """
 
-    estimate: np.ndarray
-    skill: np.ndarray
-    taken_back: np.ndarray
-    serves_verdict: bool = True
-    divisor: str = "running"
-    baseline: str = "mean"
-    fill: str = "carry_forward"
-    skill_fill: str = "zero"
-    use_ranks: bool = False
-    clip: Clip = CLIP
-    correction_clip: Clip = CORRECTION_CLIP
+    kinds: tuple[StageKind, ...]
+    taken_back: tuple[StageKind, ...] = ()
+    comparison: Comparison = Comparison()
+    fill: Fill = Fill()
+    clips: Clips = Clips()
     verdict_weight: float = 1.0
+    serves_verdict: bool = True
     signal: str = "reward"
 
-    def __post_init__(self):
-        require_choice("divisor", self.divisor, DIVISORS)
-        require_choice("baseline", self.baseline, BASELINES)
-        require_choice("fill", self.fill, FILLS)
-        require_choice("skill_fill", self.skill_fill, FILLS)
+    def __post_init__(self) -> None:
         require_choice("signal", self.signal, SIGNALS)
-        check_clip("clip", self.clip)
-        check_clip("correction_clip", self.correction_clip)
+
+    def are(self, *kinds: StageKind) -> np.ndarray:
+        """bool [S]; the stages of these kinds."""
+        return np.array([kind in kinds for kind in self.kinds])
+
+    @property
+    def rewarded(self) -> np.ndarray:
+        """bool [S]; the stages that are paid at once."""
+        return self.are(StageKind.ESTIMATE, StageKind.SKILL)
 
     def read(self, events: StageEvents) -> StageEvents:
         """Events whose stage rewards are the signal that stages are paid by."""
@@ -108,33 +80,31 @@ class Plan:
             events, reward=events.forecast, reward_mask=events.forecast_mask
         )
 
-    @property
-    def rewarded(self) -> np.ndarray:
-        """bool [S]; the stages that are paid at once."""
-        return self.estimate | self.skill
 
-
-def two_phase_credit(events: StageEvents, sigma, worth, plan: Plan) -> StageCredit:
+@expects(events="StageEvents", sigma="float []", beta="float [S]")
+def two_phase_credit(
+    events: StageEvents, sigma: jax.Array, beta: jax.Array, config: TwoPhaseConfig
+) -> StageCredit:
     """Credit of ONE group for whatever is ready.
 
     Args:
       events: of the group.
       sigma: float []; sigma_N, running deviation of verdicts within groups.
-      worth: float [S]; multiplies the immediate advantage.
-      plan: static.
+      beta: float [S]; multiplies the immediate advantage.
+      config: static.
 
     Returns:
       ``StageCredit``. After the verdict nothing is outstanding: ``spent`` is 0 unless
       the stage was too old to be corrected. An estimate that comes after the verdict
       is not paid any more; what is kept still is.
     """
-    advantage, mask, silent, divisor = _immediate(events, sigma, worth, plan)
-    taken_back = jnp.asarray(plan.taken_back)[None, :]
+    advantage, mask, silent, divisor = _immediate(events, sigma, beta, config)
+    taken_back = jnp.asarray(config.are(*config.taken_back))[None, :]
     paid = events.paid | mask
     divisor = jnp.where(jnp.any(mask, axis=0), divisor, events.divisor)
     spent = events.spent + jnp.where(taken_back, advantage, 0.0)
-    if plan.serves_verdict:
-        due, due_silent = _correction(events, spent, paid, divisor, sigma, plan)
+    if config.serves_verdict:
+        due, due_silent = _correction(events, spent, paid, divisor, sigma, config)
         due_mask = (events.ready[-1] & events.acted & events.fresh[None, :]) & (
             paid | events.verdict_mask[:, None]
         )
@@ -143,7 +113,9 @@ def two_phase_credit(events: StageEvents, sigma, worth, plan: Plan) -> StageCred
         due_silent = jnp.zeros_like(silent)
     clip_low, clip_high = (
         jnp.stack([jnp.full_like(spent, first), jnp.where(paid, later, first)])
-        for first, later in zip(plan.clip, plan.correction_clip, strict=True)
+        for first, later in zip(
+            config.clips.first, config.clips.correction, strict=True
+        )
     )
     return StageCredit(
         advantage=jnp.stack([advantage, masked(due, due_mask)]),
@@ -157,112 +129,99 @@ def two_phase_credit(events: StageEvents, sigma, worth, plan: Plan) -> StageCred
     )
 
 
-def _immediate(events, sigma, worth, plan):
+def _immediate(events, sigma, beta, config):
     """(advantage [G, S], mask [G, S], silent [S], divisor [S])."""
-    payable = jnp.asarray(plan.rewarded) & ~(
-        jnp.asarray(plan.taken_back) & events.settled
+    payable = jnp.asarray(config.rewarded) & ~(
+        jnp.asarray(config.are(*config.taken_back)) & events.settled
     )
     mask = (events.acted & events.reward_mask & ~events.paid) & (
         events.ready[:-1] & events.fresh & payable
     )[None, :]
-    if not plan.rewarded.any():
+    if not config.rewarded.any():
         nothing = jnp.zeros_like(events.ready[:-1])
         return masked(events.spent, mask), mask, nothing, events.divisor
-    values, population = _filled(events, plan)
+    values, population = _filled(events, config)
 
     def of_stage(values, population):
-        if plan.use_ranks:
-            values = centred_ranks(values, population)
-        return _compare(values, population, sigma, plan)
+        return config.comparison.advantages(values, population, sigma)
 
-    advantage, silent, divisor = jax.vmap(of_stage, (1, 1), (1, 0, 0))(
+    advantage, silent, divisor = jax.vmap(of_stage, (1, 1), _BY_STAGE)(
         values, population
     )
-    advantage = masked(advantage * worth[None, :], mask)
+    advantage = masked(advantage * beta[None, :], mask)
     return advantage, mask, silent & jnp.any(mask, axis=0), divisor
 
 
-def _filled(events, plan):
+def _filled(events, config):
     """Stage rewards with stopped members filled in, by kind of stage; [G, S] twice."""
+    estimates = config.are(StageKind.ESTIMATE)
     by_kind = [
         fill_stopped(
             events.reward,
             events.reward_mask,
             events.acted,
             fill=fill,
-            rewarded=kind,
+            rewarded=rewarded,
             lost=events.lost,
         )
-        for fill, kind in ((plan.fill, plan.estimate), (plan.skill_fill, plan.skill))
+        for fill, rewarded in (
+            (config.fill.estimates, estimates),
+            (config.fill.skills, config.are(StageKind.SKILL)),
+        )
     ]
-    first = jnp.asarray(plan.estimate)[None, :]
+    first = jnp.asarray(estimates)[None, :]
     return tuple(jnp.where(first, a, b) for a, b in zip(*by_kind, strict=True))
 
 
-def _correction(events, spent, paid, divisor, sigma, plan):
+def _correction(events, spent, paid, divisor, sigma, config):
     """(what is due [G, S], silent [S]) now that the verdict is in."""
-    present = events.verdict_mask
-    verdict = masked(events.verdict, present)
-    values = centred_ranks(verdict, present) if plan.use_ranks else verdict
-    outcome, silent, own_divisor = _compare(values, present, sigma, plan)
-    outcome = jnp.broadcast_to(outcome[:, None], spent.shape)
-    if plan.divisor == "stage":  # as frozen when the stage was paid
-        divisor = jnp.where(jnp.any(paid, axis=0), divisor, own_divisor)
-        centred = centre(values, present, baseline=plan.baseline)
-        outcome = divided(centred[:, None], divisor[None, :], silent)
-    due = plan.verdict_weight * outcome - spent
-    silent = jnp.broadcast_to(silent, divisor.shape)
-    if plan.divisor != "own" or plan.use_ranks:
+    comparison, present = config.comparison, events.verdict_mask
+    outcome = comparison.advantages(masked(events.verdict, present), present, sigma)
+    silent = jnp.broadcast_to(outcome.silent, divisor.shape)
+    if comparison.divisor == "stage":
+        return _by_frozen_divisor(outcome, spent, paid, divisor, config), silent
+    due = _telescoped(outcome, spent, config)
+    if comparison.divisor != "own" or comparison.use_ranks:
         return due, silent
-
-    corrects = paid & present[:, None] & jnp.asarray(plan.taken_back)[None, :]
-    delta = masked(verdict[:, None] - masked(events.reward, corrects), corrects)
-    reported, delta_silent, _ = jax.vmap(
-        lambda delta, corrects: _compare(delta, corrects, sigma, plan),
-        (1, 1),
-        (1, 0, 0),
-    )(delta, corrects)
-    enough = jnp.sum(corrects, axis=0) >= 2  # alone there is nothing to normalise by
-    silent = jnp.where(enough, delta_silent, silent)
-    return jnp.where(
-        corrects & enough[None, :], plan.verdict_weight * reported, due
-    ), silent
+    reported, reported_silent, defined = _as_reported(events, paid, sigma, config)
+    silent = jnp.where(jnp.any(defined, axis=0), reported_silent, silent)
+    return jnp.where(defined, reported, due), silent
 
 
-def _compare(values, population, sigma, plan):
-    return compare(
-        values, population, sigma, divisor=plan.divisor, baseline=plan.baseline
-    )
+def _telescoped(outcome: GroupAdvantages, spent, config):
+    """D_s = weight A_outcome - spent_s; [G, S]."""
+    return config.verdict_weight * outcome.advantage[:, None] - spent
 
 
-def compare(values, population, sigma, *, divisor, baseline):
-    """Advantages of one group's values: (r - baseline) / divisor.
+def _by_frozen_divisor(outcome: GroupAdvantages, spent, paid, divisor, config):
+    """D_s = weight A_outcome divisor_N / divisor_s - spent_s; [G, S].
 
-    Args:
-      values: float [G].
-      population: bool [G]; who is compared.
-      sigma: float []; sigma_N.
-      divisor: "own" (deviation of the values), "stage" (the same, sigma where it is
-        under 0.1), "running" (sigma) or "none".
-      baseline: "mean" or "leave_one_out".
+    divisor_N is the verdict's own; divisor_s is what the stage was paid with, or
+    divisor_N where it was not.
+    """
+    frozen = jnp.where(jnp.any(paid, axis=0), divisor, outcome.divisor)
+    rescaled = outcome.advantage[:, None] * (outcome.divisor / frozen)[None, :]
+    return config.verdict_weight * rescaled - spent
+
+
+def _as_reported(events, paid, sigma, config):
+    """D_s = weight (d_s - baseline) / std d_s with d_s = r_N - r_s.
 
     Returns:
-      (advantages [G], 0 outside the population and exactly 0 if silent; silent bool [];
-      divisor float []).
+      (what is due [G, S], silent [S], bool [G, S]: whom it is defined for, where two
+      members at least were paid at once and judged).
     """
-    silent = is_silent(values, population)
-    if divisor == "none":
-        scale = jnp.ones_like(sigma)
-    elif divisor == "running":
-        scale = sigma
-    else:
-        scale = group_deviation(values, population)
-        if divisor == "stage":
-            scale = jnp.where(scale < SIGMA_FLOOR, sigma, scale)
-    centred = centre(values, population, baseline=baseline)
-    return divided(centred, scale, silent), silent, scale
+    present = events.verdict_mask[:, None]
+    taken_back = jnp.asarray(config.are(*config.taken_back))[None, :]
+    corrects = paid & present & taken_back
+    delta = masked(
+        masked(events.verdict[:, None], present) - masked(events.reward, corrects),
+        corrects,
+    )
 
+    def of_stage(delta, corrects):
+        return config.comparison.advantages(delta, corrects, sigma)
 
-def divided(centred, divisor, silent) -> jax.Array:
-    """centred / divisor, exactly 0 in a silent group."""
-    return jnp.where(silent, 0.0, centred / jnp.where(silent, 1.0, divisor))
+    reported, silent, _ = jax.vmap(of_stage, (1, 1), _BY_STAGE)(delta, corrects)
+    enough = jnp.sum(corrects, axis=0) >= 2
+    return config.verdict_weight * reported, silent, corrects & enough[None, :]

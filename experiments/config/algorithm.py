@@ -4,6 +4,7 @@ import functools
 
 import numpy as np
 
+from agentic_grpo.errors import Refused
 from agentic_grpo.learner import LearnerSettings
 from agentic_grpo.ops import (
     aggregation,
@@ -16,16 +17,16 @@ from agentic_grpo.ops.importance_ratios import LEVELS, TREATMENTS
 from experiments.config.checks import choose, require
 from experiments.config.critic import SIGNALS
 
-#: name -> (constructor, the shared options that it takes beside clip, baseline, decay).
+#: name -> (constructor, what it takes beside kinds, comparison, decay and its own).
 CREDIT_RULES = {
-    "outcome": (credit.outcome, ("divisor", "use_ranks")),
-    "immediate": (credit.immediate, ("divisor", "use_ranks", "signal")),
-    "agentic": (credit.agentic, ("divisor", "use_ranks", "signal", "correction_clip")),
-    "calibrated": (credit.calibrated, ("signal", "correction_clip")),
-    "returns": (credit.returns, ("divisor",)),
-    "turn_mix": (credit.turn_mix, ("divisor", "correction_clip")),
-    "state_groups": (credit.state_groups, ("divisor",)),
-    "value_baseline": (credit.value_baseline, ("divisor",)),
+    "outcome": (credit.outcome, ("clip",)),
+    "immediate": (credit.immediate, ("clip", "signal")),
+    "agentic": (credit.agentic, ("clips", "signal")),
+    "calibrated": (credit.calibrated, ("clips", "signal")),
+    "returns": (credit.returns, ("clip",)),
+    "turn_mix": (credit.turn_mix, ("clips",)),
+    "state_groups": (credit.state_groups, ("clip",)),
+    "value_baseline": (credit.value_baseline, ("clip",)),
 }
 
 OBJECTIVES = {
@@ -50,35 +51,33 @@ KL_ESTIMATORS = ("k1", "k2", "k3")
 
 def credit_rule(algorithm, spec) -> credit.CreditRule:
     """The rule that ``algorithm.credit`` names, with its options."""
-    constructor, shared = choose("algorithm.credit", algorithm.credit, CREDIT_RULES)
-    clip, correction_clip = _clips(algorithm)
-    options = {
-        "clip": clip,
-        "correction_clip": correction_clip,
-        "divisor": algorithm.divisor,
-        "use_ranks": algorithm.use_ranks,
+    constructor, takes = choose("algorithm.credit", algorithm.credit, CREDIT_RULES)
+    clips = _clips(algorithm)
+    shared = {
+        "clip": clips.first,
+        "clips": clips,
         "signal": SIGNALS.get(algorithm.signal, algorithm.signal),
     }
-    _refuse_unused(algorithm, shared)
-    own = dict(algorithm.get(algorithm.credit, {}))
-    if algorithm.credit == "calibrated":
-        own = _calibrated_options(own, spec)
+    of_rule = algorithm.get(algorithm.credit, {})
     try:
         return constructor(
-            spec.layout.is_estimate,
-            spec.layout.is_skill,
-            baseline=algorithm.baseline,
+            spec.layout.kinds,
+            comparison=credit.Comparison(
+                divisor=algorithm.divisor,
+                baseline=algorithm.baseline,
+                use_ranks=algorithm.use_ranks,
+            ),
             decay=algorithm.decay,
-            **{name: options[name] for name in ("clip", *shared)},
-            **own,
+            **{name: shared[name] for name in takes},
+            **_own_options(dict(of_rule), spec),
         )
-    except ValueError as error:
-        name = str(error).partition("=")[0]
-        path = f"algorithm.{algorithm.credit}" if name in own else "algorithm"
-        raise ValueError(f"{path}.{error}") from error
+    except Refused as error:
+        is_own = error.field in of_rule
+        path = f"algorithm.{algorithm.credit}" if is_own else "algorithm"
+        raise error.under(path) from error
 
 
-def _clips(algorithm) -> tuple[credit.Clip, credit.Clip]:
+def _clips(algorithm) -> credit.Clips:
     """(of credit that is paid first, of corrections): eps, and eps_2 <= eps.
 
     All follow ``algorithm.clip``, the lower side up to 1; corrections follow the other.
@@ -104,39 +103,23 @@ def _clips(algorithm) -> tuple[credit.Clip, credit.Clip]:
             value,
             f"at most the clip of what is paid first, {limit}",
         )
-    return clip, correction
+    return credit.Clips(first=clip, correction=correction)
 
 
-def _refuse_unused(algorithm, shared):
-    """An option that the rule would ignore is refused unless it asks for nothing."""
-    rule = algorithm.credit
-    if "use_ranks" not in shared:
-        require(
-            not algorithm.use_ranks,
-            "algorithm.use_ranks",
-            algorithm.use_ranks,
-            f"False: credit {rule!r} compares values",
+def _own_options(options, spec):
+    """The flat options of a rule in the config -> the arguments of its constructor."""
+    if "skill_fill" in options:
+        options["fill"] = credit.Fill(
+            estimates=options["fill"], skills=options.pop("skill_fill")
         )
-    if "divisor" not in shared:
-        require(
-            algorithm.divisor == "running",
-            "algorithm.divisor",
-            algorithm.divisor,
-            f"'running': credit {rule!r} divides by sigma_N",
+    if "prior_beta" in options:
+        options["prior"] = credit.Prior(
+            beta=options.pop("prior_beta"), groups=options.pop("prior_groups")
         )
-
-
-def _calibrated_options(options, spec):
-    """The flat options of the config -> the arguments of ``credit.calibrated``."""
-    prior = credit.Prior(
-        beta=options.pop("prior_beta"), groups=options.pop("prior_groups")
-    )
-    fixed, by_level = options.pop("fixed_worth"), options.pop("by_level")
-    return options | {
-        "prior": prior,
-        "fixed_worth": None if fixed < 0 else fixed,
-        "num_levels": len(spec.levels) if by_level else 1,
-    }
+        fixed = options.pop("fixed_worth")
+        options["fixed_beta"] = None if fixed < 0 else fixed
+        options["num_levels"] = len(spec.levels) if options.pop("by_level") else 1
+    return options
 
 
 def learner_settings(config, spec, sizes) -> LearnerSettings:
@@ -182,8 +165,8 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
             length_normalised=algorithm.importance_length_normalised,
             segment_of_column=spec.layout.segment_of_column,
         )
-    except ValueError as error:
-        raise ValueError(f"algorithm.{error}") from error
+    except Refused as error:
+        raise error.under("algorithm") from error
     return LearnerSettings(
         objective=built,
         aggregate=make_aggregate(per_tick / rows),

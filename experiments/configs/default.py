@@ -1,21 +1,32 @@
 """The default experiment: every field of a run, with its default and its reason.
 
 Other configs start from ``get_config()`` and change what they are about. A field's
-value has one home: here, or, for the environment, in its own config class.
+value has one home: here, or, for environments and credit, where these are made.
 
   python -m experiments.train --config=experiments/configs/default.py --workdir=runs/x
 """
 
+import inspect
+
 from ml_collections import ConfigDict
 from ml_collections.config_dict import create, placeholder
 
+from agentic_grpo.ops import credit
 from experiments.config.environment import (
     code_execution_fields,
     tool_workflow_fields,
 )
 
 
+def _defaults(rule, *names) -> dict:
+    """The defaults of these arguments of a credit rule."""
+    parameters = inspect.signature(rule).parameters
+    return {name: parameters[name].default for name in names}
+
+
 def get_config() -> ConfigDict:
+    comparison, prior = credit.Comparison(), credit.Prior()
+    fills = dict(fill=credit.Fill().estimates, skill_fill=credit.Fill().skills)
     c = ConfigDict()
     c.schema_version = 2
     c.seed = 0
@@ -74,17 +85,17 @@ def get_config() -> ConfigDict:
 
     c.algorithm = create(
         credit="calibrated",  # one of config.algorithm.CREDIT_RULES; its options below
-        divisor="running",  # own (as publicly reported), stage, running, none
-        baseline="mean",  # mean, leave_one_out
-        use_ranks=False,
-        clip=0.8,  # GRPO's epsilon; the four below follow it unless they are given
+        divisor=comparison.divisor,  # own (as publicly reported), stage, running, none
+        baseline=comparison.baseline,  # mean, leave_one_out
+        use_ranks=comparison.use_ranks,
+        clip=credit.CLIP.high,  # GRPO's epsilon; the next four follow it
         clip_low=placeholder(float),  # at most 1: ratios are not below 0
         clip_high=placeholder(float),
         correction_clip_low=placeholder(float),  # of agentic, calibrated, turn_mix
         correction_clip_high=placeholder(float),
         signal="reward",  # of immediate, agentic, calibrated; or critic
         pilot_groups=0,  # played by the base policy before the first step
-        decay=0.98,  # of running moments, per settled group
+        decay=credit.DECAY,  # of running moments, per settled group
         objective="clip",  # clip, dual_clip, cispo, gspo, reinforce
         dual_clip_ratio=3.0,  # of dual_clip
         gspo_per_stage=True,  # of gspo; False: per episode
@@ -97,26 +108,30 @@ def get_config() -> ConfigDict:
         importance_high=2.0,
         exclude_silent=False,  # groups that nothing tells apart count in no mean
         max_age=64,  # learner steps after which a stage is too old to be trained on
-        immediate=create(fill="carry_forward", skill_fill="zero", skill_weight=1.0),
+        # fill, skill_fill: what stopped members count as: carry_forward, zero, reached
+        immediate=create(**fills, **_defaults(credit.immediate, "skill_weight")),
         agentic=create(
-            fill="carry_forward",  # carry_forward, zero, reached: of stopped members
-            skill_fill="zero",
-            immediate_weight=1.0,  # 0.3 is safer where rewards mislead
-            correction_weight=1.0,
-            skill_weight=1.0,
-            skill_as_estimate=False,
+            **fills,
+            **_defaults(
+                credit.agentic,
+                "immediate_weight",  # 0.3 is safer where rewards mislead
+                "correction_weight",
+                "skill_weight",
+                "skill_as_estimate",
+            ),
         ),
         calibrated=create(
-            fill="carry_forward",
-            skill_fill="zero",
-            prior_beta=0.0,
-            prior_groups=4.0,
+            **fills,
+            prior_beta=prior.beta,
+            prior_groups=prior.groups,
             fixed_worth=-1.0,  # in [0, 1]: beta is this and never learnt; -1: learnt
             by_level=False,
         ),
-        returns=create(discount=1.0, skill_weight=0.0, fill="zero"),
-        turn_mix=create(outcome_weight=1.0, fill="carry_forward", skill_fill="zero"),
-        state_groups=create(state_weight=1.0, discount=1.0),
+        returns=create(**_defaults(credit.returns, "discount", "skill_weight", "fill")),
+        turn_mix=create(**fills, **_defaults(credit.turn_mix, "outcome_weight")),
+        state_groups=create(
+            **_defaults(credit.state_groups, "state_weight", "discount")
+        ),
     )
 
     c.critic = create(  # forecasts verdicts; with algorithm.signal=critic

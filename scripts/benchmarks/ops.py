@@ -86,31 +86,18 @@ def _token_log_probs():
 def _credit():
     """All credit and advantage mathematics of a tick, from events to token credit."""
     rng = np.random.default_rng(0)
-    kinds = np.arange(STAGES) % 2 == 0, np.arange(STAGES) % 2 == 1
+    kinds = ("estimate", "skill") * (STAGES // 2)
     shape = GROUPS, MEMBERS, STAGES
-    events = records.StageEvents(
-        acted=jnp.ones(shape, bool),
-        reward=jnp.asarray(rng.uniform(size=shape), jnp.float32),
-        reward_mask=jnp.ones(shape, bool),
-        verdict=jnp.asarray(rng.uniform(size=shape[:2]), jnp.float32),
-        verdict_mask=jnp.ones(shape[:2], bool),
-        lost=jnp.zeros(shape[:2], bool),
-        state_id=jnp.zeros(shape, jnp.int32),
-        level=jnp.zeros(GROUPS, jnp.int32),
-        ready=jnp.ones((GROUPS, STAGES + 1), bool),
-        settled=jnp.zeros(GROUPS, bool),
-        fresh=jnp.ones((GROUPS, STAGES), bool),
-        forecast=jnp.zeros(shape),
-        forecast_mask=jnp.zeros(shape, bool),
-        spent=jnp.zeros(shape),
-        paid=jnp.zeros(shape, bool),
-        divisor=jnp.ones((GROUPS, STAGES)),
+    events = records.StageEvents.create(
+        reward=rng.uniform(size=shape).astype(np.float32),
+        verdict=rng.uniform(size=shape[:2]).astype(np.float32),
+        ready=np.ones((GROUPS, STAGES + 1), bool),
     )
     segments = np.minimum(np.arange(COLUMNS) * (STAGES + 1) // COLUMNS, STAGES)
     actions = jnp.ones((GROUPS, MEMBERS, COLUMNS), bool)
     rows = []
     for name in ("agentic", "calibrated"):
-        rule = getattr(credit, name)(*kinds)
+        rule = getattr(credit, name)(kinds)
 
         @jax.jit
         def tick(state, events, rule=rule):

@@ -241,7 +241,7 @@ def program_on(
     return tick.Program(
         environment=environment,
         policy=policy_of(decoder, spec),
-        credit_rule=credit.outcome(layout.is_estimate, layout.is_skill),
+        credit_rule=credit.outcome(layout.kinds),
         optimizer=optimizer(),
         schedule=optax.constant_schedule(1e-4),
         rollout=RolloutSettings(

@@ -73,13 +73,7 @@ def serve(rule, events, schedule, *, state=None, learn=False):
         credit = apply(state, events)
         if learn:
             state, _ = update(state, events)
-        events = dataclasses.replace(
-            events,
-            spent=credit.spent,
-            paid=credit.paid,
-            divisor=credit.divisor,
-            settled=events.settled | ready[:, VERDICT],
-        )
+        events = events.after(credit)
         total += np.asarray(credit.advantage, np.float64)
         credits.append(credit)
     return total, credits, state

@@ -10,11 +10,10 @@ import references
 
 from agentic_grpo.ops import calibration, credit
 
-IS_ESTIMATE = np.array([True, False, False, True])
-IS_SKILL = np.array([False, True, False, False])
+KINDS = ("estimate", "skill", "none", "estimate")
 VERDICT = 4
 PRIOR = credit.Prior(beta=0.5, groups=4.0)
-RULE = credit.calibrated(IS_ESTIMATE, IS_SKILL, prior=PRIOR, decay=0.999)
+RULE = credit.calibrated(KINDS, prior=PRIOR, decay=0.999)
 UPDATE = jax.jit(RULE.update)
 
 
@@ -29,7 +28,7 @@ def taught(events, *, rule=RULE, calls=1):
 def test_sigma_starts_at_a_half_and_has_a_floor(make_events):
     state = RULE.init()
     assert float(calibration.verdict_spread(state)) == pytest.approx(0.5)
-    rule = credit.calibrated(IS_ESTIMATE, IS_SKILL, decay=0.5)
+    rule = credit.calibrated(KINDS, decay=0.5)
     silent = make_events(verdict=np.full((3, 4), 0.4))
     state, diagnostics = taught(silent, rule=rule, calls=12)
     assert float(state.verdict_variance) < 1e-6
@@ -39,7 +38,7 @@ def test_sigma_starts_at_a_half_and_has_a_floor(make_events):
 def test_sigma_is_a_moving_average_of_the_variance_within_groups(make_events):
     """Population variance, per group: groups of different difficulty add nothing."""
     verdict = np.array([[0, 1, 0, 1], [0.5, 0.5, 0.5, 0.5], [0.9, 1, 0.9, 1]])
-    rule = credit.calibrated(IS_ESTIMATE, IS_SKILL, decay=0.9)
+    rule = credit.calibrated(KINDS, decay=0.9)
     state, diagnostics = taught(make_events(verdict=verdict), rule=rule)
     kept = 0.9**3
     expected = kept * 0.25 + (1 - kept) * (0.25 + 0.0 + 0.0025) / 3
@@ -47,7 +46,7 @@ def test_sigma_is_a_moving_average_of_the_variance_within_groups(make_events):
     assert float(diagnostics["settled_groups"]) == 3
 
 
-def test_worth_is_the_slope_shrunk_to_the_prior(make_events):
+def test_beta_is_the_slope_shrunk_to_the_prior(make_events):
     """beta = (C + kappa v0 beta0) / (V + kappa v0), with kappa v0 = 4 * 0.05."""
     events = make_events(1)
     state, diagnostics = taught(events)
@@ -63,7 +62,7 @@ def test_worth_is_the_slope_shrunk_to_the_prior(make_events):
 
 
 @pytest.mark.parametrize(("honesty", "limit"), [(1.0, 1.0), (-1.0, 0.0)])
-def test_worth_goes_to_its_limits(honesty, limit, make_events):
+def test_beta_goes_to_its_limits(honesty, limit, make_events):
     """Truthful rewards: 1, like agentic. Deceptive ones: 0, like outcome, not below."""
     verdict = np.random.default_rng(2).uniform(size=(3, 4))
     reward = np.repeat((honesty * verdict)[..., None], 4, axis=2)
@@ -133,9 +132,7 @@ def test_immediate_credit_is_the_worth_of_the_stage_reward(make_events):
 
 def test_levels_learn_apart(make_events):
     """An easy level's honest reward must not vouch for a hard level's."""
-    rule = credit.calibrated(
-        IS_ESTIMATE, IS_SKILL, prior=PRIOR, num_levels=3, decay=0.999
-    )
+    rule = credit.calibrated(KINDS, prior=PRIOR, num_levels=3, decay=0.999)
     verdict = np.random.default_rng(7).uniform(size=(3, 4))
     honest = np.array([1.0, -1.0, 0.0])[:, None] * verdict
     events = make_events(reward=np.repeat(honest[..., None], 4, 2), verdict=verdict)
@@ -156,9 +153,7 @@ def test_old_groups_are_forgotten(make_events):
         return make_events(reward=reward, verdict=verdict)
 
     for decay, low, high in ((0.9, 0.9, 1.0), (0.9999, 0.3, 0.6)):
-        rule = credit.calibrated(
-            IS_ESTIMATE, IS_SKILL, prior=credit.Prior(0.0, 0.1), decay=decay
-        )
+        rule = credit.calibrated(KINDS, prior=credit.Prior(0.0, 0.1), decay=decay)
         state, update = rule.init(), jax.jit(rule.update)
         for sign in [-1.0] * 5 + [1.0] * 15:
             state, diagnostics = update(state, told(sign))

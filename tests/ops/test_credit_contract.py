@@ -9,26 +9,26 @@ import pytest
 
 from agentic_grpo.ops import credit
 
-IS_ESTIMATE = np.array([True, False, False, True])
-IS_SKILL = np.array([False, True, False, False])
-KINDS = IS_ESTIMATE, IS_SKILL
+KINDS = ("estimate", "skill", "none", "estimate")
 VERDICT = 4
 STAGES, REWARDED = np.arange(4), [0, 1, 3]
 IN_ORDER = [[0], [1], [3], [VERDICT]]
 
 RULES = {
-    "outcome": credit.outcome(*KINDS),
-    "immediate": credit.immediate(*KINDS),
-    "agentic": credit.agentic(*KINDS),
-    "calibrated": credit.calibrated(*KINDS),
-    "returns": credit.returns(*KINDS),
-    "turn_mix": credit.turn_mix(*KINDS),
-    "state_groups": credit.state_groups(*KINDS),
-    "critic": credit.calibrated(*KINDS, signal="forecast"),
-    "value_baseline": credit.value_baseline(*KINDS),
+    "outcome": credit.outcome(KINDS),
+    "immediate": credit.immediate(KINDS),
+    "agentic": credit.agentic(KINDS),
+    "calibrated": credit.calibrated(KINDS),
+    "returns": credit.returns(KINDS),
+    "turn_mix": credit.turn_mix(KINDS),
+    "state_groups": credit.state_groups(KINDS),
+    "critic": credit.calibrated(KINDS, signal="forecast"),
+    "value_baseline": credit.value_baseline(KINDS),
 }
 OWN = {
-    f"{name} own": getattr(credit, name)(*KINDS, divisor="own")
+    f"{name} own": getattr(credit, name)(
+        KINDS, comparison=credit.Comparison(divisor="own")
+    )
     for name in (
         *("outcome", "immediate", "agentic", "returns", "state_groups"),
         "value_baseline",
@@ -164,33 +164,70 @@ def test_each_rule_says_which_events_it_serves():
         "critic": [*STAGES, VERDICT],  # a stage without a reward is forecast too
         "value_baseline": [VERDICT],
     }
-    alone = credit.immediate(*KINDS, divisor="own")
+    alone = credit.immediate(KINDS, comparison=credit.Comparison(divisor="own"))
     assert list(np.flatnonzero(alone.event_mask)) == REWARDED
 
 
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: credit.agentic(*KINDS, divisor="std"), "divisor='std'"),
-        (lambda: credit.outcome(*KINDS, baseline="median"), "baseline='median'"),
-        (lambda: credit.immediate(*KINDS, fill="none"), "fill='none'"),
-        (lambda: credit.agentic(*KINDS, skill_fill="x"), "skill_fill='x'"),
-        (lambda: credit.returns(*KINDS, fill="carry_forward"), "fill='carry_forward'"),
-        (lambda: credit.state_groups(*KINDS, divisor="stage"), "divisor='stage'"),
-        (lambda: credit.outcome(*KINDS, clip=credit.Clip(1.5, 0.2)), "low <= 1"),
-        (lambda: credit.outcome(*KINDS, clip=credit.Clip(0.2, -0.1)), "0 <= high"),
-        (lambda: credit.outcome(*KINDS, decay=1.0), "decay=1.0"),
-        (lambda: credit.calibrated(*KINDS, fixed_worth=1.5), "fixed_worth=1.5"),
-        (lambda: credit.calibrated(*KINDS, num_levels=0), "num_levels=0"),
-        (lambda: credit.calibrated(*KINDS, signal="verdict"), "signal='verdict'"),
-        (lambda: credit.value_baseline(*KINDS, divisor="stage"), "divisor='stage'"),
         (
-            lambda: credit.calibrated(*KINDS, prior=credit.Prior(2.0, 1.0)),
+            lambda: credit.agentic(KINDS, comparison=credit.Comparison(divisor="std")),
+            "divisor='std'",
+        ),
+        (
+            lambda: credit.outcome(
+                KINDS, comparison=credit.Comparison(baseline="median")
+            ),
+            "baseline='median'",
+        ),
+        (
+            lambda: credit.immediate(KINDS, fill=credit.Fill(estimates="none")),
+            "fill='none'",
+        ),
+        (lambda: credit.agentic(KINDS, fill=credit.Fill(skills="x")), "skill_fill='x'"),
+        (lambda: credit.returns(KINDS, fill="carry_forward"), "fill='carry_forward'"),
+        (
+            lambda: credit.state_groups(
+                KINDS, comparison=credit.Comparison(divisor="stage")
+            ),
+            "divisor='stage'",
+        ),
+        (lambda: credit.outcome(KINDS, clip=credit.Clip(1.5, 0.2)), "low <= 1"),
+        (lambda: credit.outcome(KINDS, clip=credit.Clip(0.2, -0.1)), "0 <= high"),
+        (lambda: credit.outcome(KINDS, decay=1.0), "decay=1.0"),
+        (lambda: credit.calibrated(KINDS, fixed_beta=1.5), "fixed_beta=1.5"),
+        (lambda: credit.calibrated(KINDS, num_levels=0), "num_levels=0"),
+        (lambda: credit.calibrated(KINDS, signal="verdict"), "signal='verdict'"),
+        (
+            lambda: credit.value_baseline(
+                KINDS, comparison=credit.Comparison(divisor="stage")
+            ),
+            "divisor='stage'",
+        ),
+        (
+            lambda: credit.calibrated(KINDS, prior=credit.Prior(2.0, 1.0)),
             "prior.beta=2.0",
         ),
-        (lambda: credit.outcome(IS_ESTIMATE, IS_ESTIMATE), "never true together"),
-        (lambda: credit.outcome(IS_ESTIMATE[:2], IS_SKILL), "one entry"),
-        (lambda: credit.outcome([1, 0, 0, 1], IS_SKILL), "must be a bool array"),
+        (
+            lambda: credit.calibrated(
+                KINDS, comparison=credit.Comparison(divisor="own")
+            ),
+            "divisor='own' must be one of running",
+        ),
+        (
+            lambda: credit.returns(KINDS, comparison=credit.Comparison(use_ranks=True)),
+            "use_ranks=True must be False",
+        ),
+        (
+            lambda: credit.turn_mix(
+                KINDS, clips=credit.Clips(correction=credit.Clip(2.0, 0.1))
+            ),
+            "correction_clip=",
+        ),
+        (lambda: credit.outcome(()), "one kind per stage"),
+        (lambda: credit.outcome(["estimates"]), "did you mean 'estimate'"),
+        (lambda: credit.outcome(np.array([True, False])), "one of estimate, skill"),
     ],
 )
 def test_a_bad_option_is_refused_by_name(build, message):

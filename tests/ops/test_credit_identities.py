@@ -10,31 +10,26 @@ import references
 
 from agentic_grpo.ops import credit
 
-IS_ESTIMATE = np.array([True, False, False, True])
-IS_SKILL = np.array([False, True, False, False])
+KINDS = ("estimate", "skill", "none", "estimate")
 ESTIMATES, SKILL, BARE = [0, 3], 1, 2
 VERDICT, SIGMA = 4, 0.5
-OUT_OF_WAY = {"skill_weight": 0.0}
 
 
-def agentic(**options):
-    return credit.agentic(IS_ESTIMATE, IS_SKILL, **options)
+def comparing(**options):
+    return credit.agentic(KINDS, comparison=credit.Comparison(**options))
 
 
-RUNNING = agentic()
-STAGE = agentic(divisor="stage")
-OWN = agentic(divisor="own")
+RUNNING = credit.agentic(KINDS)
+OWN = comparing(divisor="own")
 RULES = {
     "running": RUNNING,
-    "stage": STAGE,
-    "none": agentic(divisor="none"),
-    "ranks": agentic(use_ranks=True),
-    "leave_one_out": agentic(baseline="leave_one_out"),
-    "weights": agentic(immediate_weight=0.3, correction_weight=0.7),
-    "own ranks": agentic(divisor="own", use_ranks=True),
-    "calibrated": credit.calibrated(
-        IS_ESTIMATE, IS_SKILL, prior=credit.Prior(beta=0.6, groups=2.0)
-    ),
+    "stage": comparing(divisor="stage"),
+    "none": comparing(divisor="none"),
+    "ranks": comparing(use_ranks=True),
+    "leave_one_out": comparing(baseline="leave_one_out"),
+    "weights": credit.agentic(KINDS, immediate_weight=0.3, correction_weight=0.7),
+    "own ranks": comparing(divisor="own", use_ranks=True),
+    "calibrated": credit.calibrated(KINDS, prior=credit.Prior(beta=0.6, groups=2.0)),
 }
 IN_ORDER = [[0], [1], [3], [VERDICT]]
 
@@ -249,24 +244,25 @@ def test_each_event_is_paid_once_even_if_it_is_served_twice(make_events, serve):
 def test_the_correction_is_clipped_tighter_only_where_something_was_spent(
     make_events, serve
 ):
-    events = make_events(9)
-    _, credits, _ = serve(RUNNING, events, [[0], [VERDICT]])
+    clips = credit.Clips(first=credit.Clip(0.2, 0.2), correction=credit.Clip(0.1, 0.1))
+    rule, events = credit.agentic(KINDS, clips=clips), make_events(9)
+    _, credits, _ = serve(rule, events, [[0], [VERDICT]])
     immediate, verdict = credits
     np.testing.assert_allclose(immediate.clip_low[0], 0.2)
     np.testing.assert_allclose(verdict.clip_high[1][..., 0], 0.1)  # paid at once
     np.testing.assert_allclose(verdict.clip_high[1][..., BARE], 0.2)  # never paid
     np.testing.assert_allclose(verdict.clip_high[1][..., 3], 0.2)  # its update expired
-    _, credits, _ = serve(RUNNING, events, [[0, VERDICT]])
+    _, credits, _ = serve(rule, events, [[0, VERDICT]])
     np.testing.assert_allclose(credits[0].clip_low[1][..., 0], 0.1)
 
 
-def test_calibrated_with_no_worth_is_outcome_exactly(make_events, serve):
+def test_calibrated_with_beta_0_is_outcome_exactly(make_events, serve):
     """The control arm: beta fixed at 0 and equal clips leave plain GRPO."""
     clip = credit.Clip(0.2, 0.28)
     control = credit.calibrated(
-        IS_ESTIMATE, IS_SKILL, fixed_worth=0.0, clip=clip, correction_clip=clip
+        KINDS, clips=credit.Clips(first=clip, correction=clip), fixed_beta=0.0
     )
-    plain = credit.outcome(IS_ESTIMATE, IS_SKILL, clip=clip)
+    plain = credit.outcome(KINDS, clip=clip)
     events = make_events(10)
     ours, credits, _ = serve(control, events, IN_ORDER, learn=True)
     theirs, expected, _ = serve(plain, events, [[VERDICT]], learn=True)

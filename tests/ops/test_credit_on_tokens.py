@@ -5,11 +5,9 @@ import numpy as np
 
 from agentic_grpo.ops import credit
 
-IS_ESTIMATE = np.array([True, False, False, True])
-IS_SKILL = np.array([False, True, False, False])
-KINDS = IS_ESTIMATE, IS_SKILL
+KINDS = ("estimate", "skill", "none", "estimate")
 VERDICT = 4
-AGENTIC = credit.agentic(*KINDS)
+AGENTIC = credit.agentic(KINDS)
 
 SEGMENTS = np.array([0, 0, 1, 1, 2, 2, 3, 4, 4], np.int32)
 
@@ -37,7 +35,7 @@ def test_silent_groups_can_leave_the_denominator_and_the_kl(make_events, serve):
     """
     verdict = np.array([[1, 0, 0, 1], [0.5] * 4, [0.5] * 4])
     _, credits, _ = serve(
-        credit.outcome(*KINDS), make_events(verdict=verdict), [[VERDICT]]
+        credit.outcome(KINDS), make_events(verdict=verdict), [[VERDICT]]
     )
     actions = jnp.ones((3, 4, 9), bool)
     included = credit.write_on_tokens(credits[0], SEGMENTS, actions)

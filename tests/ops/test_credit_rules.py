@@ -9,9 +9,10 @@ import references
 
 from agentic_grpo.ops import credit
 
+KINDS = ("estimate", "skill", "none", "estimate")
+KINDS = ("estimate", "skill", "none", "estimate")
 IS_ESTIMATE = np.array([True, False, False, True])
 IS_SKILL = np.array([False, True, False, False])
-KINDS = IS_ESTIMATE, IS_SKILL
 SIGMA, EVERYONE = 0.5, [True] * 4
 STAGES, REWARDED = np.arange(4), [0, 1, 3]
 IN_ORDER = [[0], [1], [3], [4]]
@@ -23,7 +24,9 @@ def advantages(values, population=EVERYONE, **options):
 
 @pytest.mark.parametrize("divisor", ["own", "stage", "running", "none"])
 def test_outcome_pays_every_stage_the_normalised_verdict(divisor, make_events, serve):
-    rule = credit.outcome(*KINDS, divisor=divisor, baseline="leave_one_out")
+    rule = credit.outcome(
+        KINDS, comparison=credit.Comparison(divisor=divisor, baseline="leave_one_out")
+    )
     events = make_events(1)
     total, _, _ = serve(rule, events, IN_ORDER)
     divisor = {"running": SIGMA, "none": 1.0}.get(divisor)
@@ -38,7 +41,9 @@ def test_outcome_pays_every_stage_the_normalised_verdict(divisor, make_events, s
 
 @pytest.mark.parametrize("divisor", ["own", "stage", "running", "none"])
 def test_immediate_pays_stage_rewards_and_nothing_else(divisor, make_events, serve):
-    rule = credit.immediate(*KINDS, divisor=divisor, skill_weight=0.25)
+    rule = credit.immediate(
+        KINDS, comparison=credit.Comparison(divisor=divisor), skill_weight=0.25
+    )
     events = make_events(2)
     total, credits, _ = serve(rule, events, IN_ORDER)
     divisor = {"running": SIGMA, "none": 1.0}.get(divisor)
@@ -55,7 +60,7 @@ def test_immediate_pays_stage_rewards_and_nothing_else(divisor, make_events, ser
 def test_a_tiny_stage_spread_falls_back_to_sigma(make_events, serve):
     """Rewards 0.50, 0.51 would otherwise be blown up to +-1."""
     reward = np.tile(np.array([0.50, 0.51, 0.50, 0.51])[None, :, None], (3, 1, 4))
-    rule = credit.immediate(*KINDS, divisor="stage")
+    rule = credit.immediate(KINDS, comparison=credit.Comparison(divisor="stage"))
     total, _, _ = serve(rule, make_events(reward=reward), IN_ORDER)
     np.testing.assert_allclose(
         total[0, 0, :, 0], np.array([-1, 1, -1, 1]) * 0.005 / SIGMA, rtol=1e-4
@@ -64,7 +69,7 @@ def test_a_tiny_stage_spread_falls_back_to_sigma(make_events, serve):
 
 def test_ranks_compare_and_do_not_measure(make_events, serve):
     """A strictly increasing change of the rewards leaves rank credit alone."""
-    rule = credit.agentic(*KINDS, use_ranks=True)
+    rule = credit.agentic(KINDS, comparison=credit.Comparison(use_ranks=True))
     events = make_events(3)
     bent = dataclasses.replace(
         events, reward=events.reward**3, verdict=jnp.exp(events.verdict)
@@ -78,7 +83,7 @@ def test_ranks_compare_and_do_not_measure(make_events, serve):
 
 
 def test_a_skill_can_be_treated_as_an_estimate_as_publicly_reported(make_events, serve):
-    rule = credit.agentic(*KINDS, skill_as_estimate=True)
+    rule = credit.agentic(KINDS, skill_as_estimate=True)
     events = make_events(4)
     total, credits, _ = serve(rule, events, IN_ORDER)
     np.testing.assert_allclose(total.sum(0)[..., 1], total.sum(0)[..., 2], atol=1e-6)
@@ -87,7 +92,7 @@ def test_a_skill_can_be_treated_as_an_estimate_as_publicly_reported(make_events,
 
 def test_turn_mix_adds_a_weighted_outcome_to_the_stage_part(make_events, serve):
     """MT-GRPO: A_stage + lambda A_outcome, each divided by its own deviation."""
-    rule = credit.turn_mix(*KINDS, outcome_weight=0.5)
+    rule = credit.turn_mix(KINDS, outcome_weight=0.5)
     events = make_events(5)
     total, _, _ = serve(rule, events, IN_ORDER)
     for u in range(3):
@@ -101,7 +106,7 @@ def test_turn_mix_adds_a_weighted_outcome_to_the_stage_part(make_events, serve):
 
 @pytest.mark.parametrize("discount", [1.0, 0.5])
 def test_returns_pay_what_was_still_to_come(discount, make_events, serve):
-    rule = credit.returns(*KINDS, discount=discount, skill_weight=0.1)
+    rule = credit.returns(KINDS, discount=discount, skill_weight=0.1)
     acted = np.ones((3, 4, 4), bool)
     acted[:, 3, 2:] = False  # stops after the skill stage
     mask = np.broadcast_to(STAGES != 2, (3, 4, 4)) & acted
@@ -126,7 +131,7 @@ def test_undiscounted_returns_are_the_verdict_less_what_was_reached_before(
     make_events, serve
 ):
     events = make_events(7)
-    total, _, _ = serve(credit.returns(*KINDS), events, IN_ORDER)
+    total, _, _ = serve(credit.returns(KINDS), events, IN_ORDER)
     for u in range(3):
         reached = np.asarray(events.reward[u, :, 0])
         np.testing.assert_allclose(
@@ -147,7 +152,9 @@ def test_state_groups_compare_those_who_stood_in_equal_states(make_events, serve
     state_id[:, :, 2] = [1, 2, 3, 4]
     verdict = np.tile([1.0, 0.0, 0.5, 0.5], (3, 1))
     events = make_events(state_id=state_id, verdict=verdict)
-    rule = credit.state_groups(*KINDS, state_weight=2.0, divisor="none")
+    rule = credit.state_groups(
+        KINDS, comparison=credit.Comparison(divisor="none"), state_weight=2.0
+    )
     total, _, _ = serve(rule, events, IN_ORDER)
     outcome = np.array([0.5, -0.5, 0.0, 0.0])
     np.testing.assert_allclose(total[1, 0, :, 0], outcome * 3)  # all from the start
@@ -161,7 +168,9 @@ def test_a_discount_prefers_the_shorter_way_among_equals(make_events, serve):
     events = make_events(
         acted=acted, verdict=np.ones((3, 4)), state_id=np.zeros((3, 4, 4), np.int32)
     )
-    rule = credit.state_groups(*KINDS, discount=0.5, divisor="none")
+    rule = credit.state_groups(
+        KINDS, comparison=credit.Comparison(divisor="none"), discount=0.5
+    )
     total, _, _ = serve(rule, events, IN_ORDER)
     to_go = np.array([1.0, 0.125, 0.125, 0.125])  # 0 and 3 stages to come
     np.testing.assert_allclose(total[1, 0, :, 0], to_go - to_go.mean())
@@ -173,7 +182,7 @@ def test_a_failed_member_leaves_its_group(make_events, serve):
     mask[:, 1] = False
     events = make_events(verdict=np.tile([1.0, np.nan, 0.0, 0.5], (3, 1)))
     events = dataclasses.replace(events, verdict_mask=jnp.asarray(mask))
-    rule = credit.outcome(*KINDS, divisor="none")
+    rule = credit.outcome(KINDS, comparison=credit.Comparison(divisor="none"))
     total, credits, _ = serve(rule, events, IN_ORDER)
     np.testing.assert_allclose(total[1, 0, :, 0], [0.5, 0.0, -0.5, 0.0])
     assert not np.any(credits[-1].mask[:, :, 1])
@@ -189,7 +198,7 @@ def test_returns_and_fills_read_nothing_that_is_not_in_yet(make_events, serve):
     early[:, 0, 0] = False
     events = make_events(8, acted=acted, reward_mask=early)
     other = dataclasses.replace(events, reward=events.reward.at[:, 0, 0].set(9.0))
-    for rule in (credit.returns(*KINDS), credit.agentic(*KINDS)):
+    for rule in (credit.returns(KINDS), credit.agentic(KINDS)):
         first, _, _ = serve(rule, events, IN_ORDER)
         second, _, _ = serve(rule, other, IN_ORDER)
         np.testing.assert_array_equal(first, second)

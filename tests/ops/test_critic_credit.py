@@ -9,17 +9,15 @@ import pytest
 
 from agentic_grpo.ops import calibration, credit
 
-IS_ESTIMATE = np.array([True, False, False, True])
-IS_SKILL = np.array([False, True, False, False])
-KINDS = IS_ESTIMATE, IS_SKILL
+KINDS = ("estimate", "skill", "none", "estimate")
 VERDICT, SIGMA = 4, 0.5
 CLIP = credit.Clip(0.2, 0.2)
-ALL_ESTIMATES = np.ones(4, bool), np.zeros(4, bool)
+ALL_ESTIMATES = ["estimate"] * 4
 
 
 def trusting(beta):
     return credit.calibrated(
-        *KINDS, signal="forecast", prior=credit.Prior(beta=beta, groups=2.0)
+        KINDS, signal="forecast", prior=credit.Prior(beta=beta, groups=2.0)
     )
 
 
@@ -51,7 +49,7 @@ def test_a_critic_that_knows_nothing_yet_is_outcome_credit(make_events, serve):
     events = make_events(forecast_mask=np.zeros((3, 4, 4), bool))
     schedule = [[0], [1], [2], [3], [VERDICT]]
     first, _, state = serve(trusting(1.0), events, schedule, learn=True)
-    second, _, _ = serve(credit.outcome(*KINDS), events, [[VERDICT]])
+    second, _, _ = serve(credit.outcome(KINDS), events, [[VERDICT]])
     np.testing.assert_array_equal(first[0], 0.0)
     np.testing.assert_allclose(first.sum(0), second.sum(0), atol=1e-6)
     np.testing.assert_array_equal(state.groups, 0.0)  # and teaches beta nothing
@@ -68,7 +66,7 @@ def test_a_forecast_is_spent_as_a_stage_reward_of_that_value_would_be(
     schedule = [[0], [1], [2], [3], [VERDICT]]
     first = serve(trusting(0.5), events, schedule, learn=True)
     second = serve(
-        credit.calibrated(*ALL_ESTIMATES, prior=credit.Prior(beta=0.5, groups=2.0)),
+        credit.calibrated(ALL_ESTIMATES, prior=credit.Prior(beta=0.5, groups=2.0)),
         as_reward,
         schedule,
         learn=True,
@@ -95,7 +93,7 @@ def test_beta_is_the_slope_on_todays_forecasts_not_on_those_that_were_spent(
         paid=credits[-1].paid,
     )
     _, _, state = serve(rule, settled, [[VERDICT]], state=state, learn=True)
-    beta = calibration.stage_worth(state, credit.Prior(beta=0.0, groups=0.0))
+    beta = calibration.stage_beta(state, credit.Prior(beta=0.0, groups=0.0))
     np.testing.assert_allclose(beta, 1.0, atol=1e-5)
 
 
@@ -106,7 +104,7 @@ def test_a_value_baseline_subtracts_what_was_forecast_before_the_stage(
     forecast = np.zeros((3, 4, 4))
     forecast[:, :, 0] = [0.5, 0.5, 0.1, 0.9]
     events = make_events(verdict=verdict, forecast=forecast)
-    total, _, _ = serve(credit.value_baseline(*KINDS), events, [[VERDICT]])
+    total, _, _ = serve(credit.value_baseline(KINDS), events, [[VERDICT]])
     np.testing.assert_array_equal(total[0], 0.0)  # nothing early
     # Stage 0: nothing was forecast before it: (1 - 1/2) / 0.5.
     np.testing.assert_allclose(total[1, 0, :, 0], [1.0, -1.0, -1.0, 1.0], atol=1e-6)
@@ -116,14 +114,16 @@ def test_a_value_baseline_subtracts_what_was_forecast_before_the_stage(
 
 def test_a_value_baseline_without_a_critic_is_outcome_credit(make_events, serve):
     events = make_events(forecast_mask=np.zeros((3, 4, 4), bool))
-    first, _, _ = serve(credit.value_baseline(*KINDS), events, [[VERDICT]])
-    second, _, _ = serve(credit.outcome(*KINDS), events, [[VERDICT]])
+    first, _, _ = serve(credit.value_baseline(KINDS), events, [[VERDICT]])
+    second, _, _ = serve(credit.outcome(KINDS), events, [[VERDICT]])
     np.testing.assert_allclose(first, second, atol=1e-6)
 
 
 def test_trusted_fully_and_not_corrected_is_the_forecast_itself(make_events, serve):
     events = make_events(3)
-    rule = credit.immediate(*KINDS, signal="forecast", divisor="none")
+    rule = credit.immediate(
+        KINDS, comparison=credit.Comparison(divisor="none"), signal="forecast"
+    )
     total, _, _ = serve(rule, events, [[0], [1], [2], [3], [VERDICT]])
     forecast = np.asarray(events.forecast)
     np.testing.assert_allclose(

@@ -111,8 +111,8 @@ def test_values_and_statistics_take_an_axis_name(kind):
 
 @pytest.mark.parametrize("kind", ["pmap", "shard_map"])
 def test_credit_states_stay_equal_on_all_devices(kind, make_events):
-    kinds = np.array([True, False, False, True]), np.zeros(4, bool)
-    rule = credit.calibrated(*kinds, num_levels=2)
+    kinds = ("estimate", "none", "none", "estimate")
+    rule = credit.calibrated(kinds, num_levels=2)
     parts = [make_events(seed) for seed in range(D)]
     events = jax.tree.map(lambda *x: jnp.concatenate(x), *parts)
     whole, diagnostics = jax.jit(rule.update)(rule.init(), events)

@@ -108,7 +108,7 @@ def test_the_refusal_names_argument_type_and_shape():
 
 def test_records_are_asked_for_their_fields(make_events):
     events = make_events()
-    calibrate = ops.credit.calibrated(np.ones(4, bool), np.zeros(4, bool))
+    calibrate = ops.credit.calibrated(["estimate"] * 4)
     state = calibrate.init()
     for changes, message in (
         ({"ready": events.ready[:, :-1]}, r"events.ready=bool \[3, 4\] must be bool"),

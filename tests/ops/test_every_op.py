@@ -177,8 +177,8 @@ def test_bfloat16_inputs_are_accumulated_in_float32(name):
 @pytest.mark.parametrize("name", ["agentic", "calibrated", "state_groups"])
 def test_credit_rules_accept_bfloat16_and_do_not_retrace(name, make_events):
     """Same shapes, same types: the second tick must not compile again."""
-    kinds = np.array([True, False, False, True]), np.zeros(4, bool)
-    rule = getattr(credit, name)(*kinds)
+    kinds = ("estimate", "none", "none", "estimate")
+    rule = getattr(credit, name)(kinds)
     traces = []
 
     @jax.jit

@@ -147,17 +147,17 @@ def test_a_silent_group_feels_the_kl_unless_it_is_excluded(case):
     ("options", "expected"),
     [
         (
-            {"scale": "sample_std"},
+            {"ddof": 1},
             [
                 [0.866024, -0.866024, -0.866024, 0.866024],
                 [-1.161891, -0.387297, 0.387297, 1.161891],
             ],
         ),
         (
-            {"scale": "none", "baseline": "leave_one_out"},
+            {"divisor": "none", "baseline": "leave_one_out"},
             [[0.6667, -0.6667, -0.6667, 0.6667], [-0.4, -0.1333, 0.1333, 0.4]],
         ),
-        ({"scale": "none"}, [[0.5, -0.5, -0.5, 0.5], [-0.3, -0.1, 0.1, 0.3]]),
+        ({"divisor": "none"}, [[0.5, -0.5, -0.5, 0.5], [-0.3, -0.1, 0.1, 0.3]]),
     ],
     ids=["grpo", "rloo", "mean-only"],
 )

@@ -14,8 +14,8 @@ from agentic_grpo import ops
 
 G = 6
 OPTIONS = [
-    {"scale": scale, "baseline": baseline, "use_ranks": ranks}
-    for scale in ("population_std", "sample_std", "none")
+    {"divisor": divisor, "ddof": ddof, "baseline": baseline, "use_ranks": ranks}
+    for divisor, ddof in (("own", 0), ("own", 1), ("none", 0))
     for baseline in ("mean", "leave_one_out")
     for ranks in (False, True)
 ]
@@ -37,7 +37,7 @@ few = hypothesis.settings(
 @hypothesis.given(rewards=rewards_of_a_group, mask=masks)
 def test_advantages_match_a_slow_loop(options, rewards, mask):
     rewards, mask = np.array(rewards, np.float32), np.array(mask)
-    got, silent = COMPUTE[str(options)](rewards, mask)
+    got, silent, _ = COMPUTE[str(options)](rewards, mask)
     values = rewards
     if options["use_ranks"]:
         values = references.centred_ranks(rewards, mask)
@@ -45,8 +45,8 @@ def test_advantages_match_a_slow_loop(options, rewards, mask):
         values,
         mask,
         baseline=options["baseline"],
-        ddof=int(options["scale"] == "sample_std"),
-        divisor=1.0 if options["scale"] == "none" else None,
+        ddof=options["ddof"],
+        divisor=1.0 if options["divisor"] == "none" else None,
     )
     np.testing.assert_allclose(got, expected, atol=2e-5)
     assert bool(silent) == expected_silent
@@ -69,22 +69,24 @@ def test_advantages_have_the_symmetries_they_should(rewards, mask, shift, scale,
     )
     for options in OPTIONS[::2]:
         compute = COMPUTE[str(options)]
-        base, _ = compute(rewards, mask)
-        permuted, _ = compute(rewards[order], mask[order])
+        base = compute(rewards, mask).advantage
+        permuted = compute(rewards[order], mask[order]).advantage
         np.testing.assert_allclose(permuted, base[order], atol=1e-5)
-        shifted, _ = compute(rewards + np.float32(shift), mask)
+        shifted = compute(rewards + np.float32(shift), mask).advantage
         np.testing.assert_allclose(shifted, base, atol=1e-4)
-        scaled, _ = compute(rewards * np.float32(scale), mask)
-        factor = scale if options["scale"] == "none" else 1.0
+        scaled = compute(rewards * np.float32(scale), mask).advantage
+        factor = scale if options["divisor"] == "none" else 1.0
         np.testing.assert_allclose(scaled, factor * np.asarray(base), atol=1e-4)
 
 
 @pytest.mark.parametrize(("value", "size"), [(0.7, 7), (0.3, 12), (0.1, 6)])
-@pytest.mark.parametrize("scale", ["population_std", "sample_std", "none"])
-def test_equal_rewards_give_exactly_zero(value, size, scale):
+@pytest.mark.parametrize("options", [{}, {"ddof": 1}, {"divisor": "none"}], ids=str)
+def test_equal_rewards_give_exactly_zero(value, size, options):
     """trl#3857, #3452, #6365, verl#6348: float32 noise divided by float32 noise."""
     rewards = np.full(size, value, np.float32)
-    advantages, silent = ops.group_advantages(rewards, np.ones(size, bool), scale=scale)
+    advantages, silent, _ = ops.group_advantages(
+        rewards, np.ones(size, bool), **options
+    )
     np.testing.assert_array_equal(advantages, 0.0)
     assert silent
 
@@ -93,7 +95,7 @@ def test_no_reward_is_not_a_reward_of_zero():
     """trl#6427: with [None, -1, -1, None] doing nothing must not beat trying."""
     rewards = np.array([np.nan, -1.0, -1.0, np.nan], np.float32)
     mask = np.array([False, True, True, False])
-    advantages, silent = ops.group_advantages(rewards, mask)
+    advantages, silent, _ = ops.group_advantages(rewards, mask)
     np.testing.assert_array_equal(advantages, 0.0)
     assert silent
 
@@ -102,8 +104,8 @@ def test_the_baseline_is_over_those_who_have_a_reward():
     """NeMo Gym#2015: one of four sandboxes failed, the mean is over three."""
     rewards = np.array([1.0, np.inf, 0.0, 0.5], np.float32)
     mask = np.array([True, False, True, True])
-    advantages, _ = ops.group_advantages(rewards, mask, scale="none")
-    np.testing.assert_allclose(advantages, [0.5, 0.0, -0.5, 0.0], atol=1e-7)
+    got = ops.group_advantages(rewards, mask, divisor="none")
+    np.testing.assert_allclose(got.advantage, [0.5, 0.0, -0.5, 0.0], atol=1e-7)
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
@@ -112,8 +114,8 @@ def test_a_reward_that_is_not_finite_leaves_its_group_alone(value, options):
     """[-inf, nan, -inf] for [1, inf, 0]; a square that overflows is no better."""
     rewards = np.array([1.0, value, 0.0, 0.5, 0.5, 0.5], np.float32)
     compute = COMPUTE[str(options)]
-    got, silent = compute(rewards, np.ones(6, bool))
-    expected, _ = compute(rewards, np.arange(6) != 1)
+    got, silent, _ = compute(rewards, np.ones(6, bool))
+    expected = compute(rewards, np.arange(6) != 1).advantage
     np.testing.assert_array_equal(got, expected)
     assert not silent and got[0] > 0.0 and got[1] == 0.0
 
@@ -148,12 +150,12 @@ def test_who_is_rejected_as_a_whole_moves_no_baseline():
     )
     rewards = np.array([1.0, 1.0, 0.0, 0.0], np.float32)
     present = jnp.any(kept, axis=-1)
-    for scale, expected in (
-        ("none", [2 / 3, 0.0, -1 / 3, -1 / 3]),
-        ("sample_std", [1.1547, 0.0, -0.57735, -0.57735]),
+    for options, expected in (
+        ({"divisor": "none"}, [2 / 3, 0.0, -1 / 3, -1 / 3]),
+        ({"ddof": 1}, [1.1547, 0.0, -0.57735, -0.57735]),
     ):
-        got, _ = ops.group_advantages(rewards, present, scale=scale)
-        np.testing.assert_allclose(got, expected, atol=1e-5)
+        got = ops.group_advantages(rewards, present, **options)
+        np.testing.assert_allclose(got.advantage, expected, atol=1e-5)
 
 
 def test_groups_by_id_in_any_order_equal_groups_as_an_axis():
@@ -162,7 +164,7 @@ def test_groups_by_id_in_any_order_equal_groups_as_an_axis():
     rewards = rng.uniform(size=(5, 4)).astype(np.float32)
     rewards[3] = 0.5
     mask = rng.random((5, 4)) < 0.8
-    as_axis, silent = jax.vmap(ops.group_advantages)(rewards, mask)
+    as_axis, silent, _ = jax.vmap(ops.group_advantages)(rewards, mask)
     order = rng.permutation(20)
     ids = np.repeat([7, -3, 100, 0, 41], 4)[order]
     by_id, row_silent = ops.advantages_by_id(
@@ -245,7 +247,8 @@ def test_fills_match_a_slow_loop(stops, present):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda r, m: ops.group_advantages(r, m, scale="std"), "scale='std'"),
+        (lambda r, m: ops.group_advantages(r, m, divisor="std"), "divisor='std'"),
+        (lambda r, m: ops.group_advantages(r, m, divisor="running"), "sigma=None"),
         (lambda r, m: ops.group_advantages(r, m, baseline="max"), "baseline='max'"),
         (
             lambda r, m: ops.fill_stopped(

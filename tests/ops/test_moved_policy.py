@@ -66,7 +66,7 @@ def test_the_weighted_delayed_gradient_is_exact_at_the_moved_policy(moved, objec
 
 def test_unmoved_the_gradients_of_both_phases_add_up_to_outcome(make_events, serve):
     """Unclipped, at the sampling policy, with a constant divisor: one GRPO update."""
-    kinds = np.array([True, False, False, True]), np.zeros(4, bool)
+    kinds = ("estimate", "none", "none", "estimate")
     events = make_events(11)
     segments = np.array([0, 1, 1, 2, 3, 4, 4])
     actions = np.random.default_rng(2).random((3, 4, 7)) < 0.8
@@ -84,8 +84,8 @@ def test_unmoved_the_gradients_of_both_phases_add_up_to_outcome(make_events, ser
 
     gradient = jax.jit(gradient, static_argnums=1)
     for objective in (ops.ppo_clip_loss, ops.reinforce_loss):
-        _, ours, _ = serve(credit.agentic(*kinds), events, [[0], [3], [4]])
-        _, theirs, _ = serve(credit.outcome(*kinds), events, [[4]])
+        _, ours, _ = serve(credit.agentic(kinds), events, [[0], [3], [4]])
+        _, theirs, _ = serve(credit.outcome(kinds), events, [[4]])
         np.testing.assert_allclose(
             sum(gradient(served, objective) for served in ours),
             gradient(theirs[0], objective),

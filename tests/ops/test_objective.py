@@ -130,7 +130,7 @@ def test_a_masked_member_still_counts_in_the_baseline_of_its_group():
     and -1/3, would change from step to step, and could not be taken back exactly.
     """
     verdict = np.array([1.0, 1.0, 0.0, 0.0], np.float32)
-    advantage, _ = group_advantages(verdict, np.ones(4, bool), scale="none")
+    advantage = group_advantages(verdict, np.ones(4, bool), divisor="none").advantage
     mask = np.stack([np.zeros((4, 3), bool), np.tile([False, True, True], (4, 1))])
     credit = TokenCredit(
         advantage=jnp.where(mask, advantage[:, None], 0.0),

@@ -28,6 +28,7 @@ def foreign_loop(make_events):
     snapshot, _ = ops.token_log_probs(
         model(params, tokens), params["out"], tokens[:, 1:]
     )
+    events = make_events(1)
     groups = jnp.broadcast_to(snapshot, (3, *snapshot.shape))
     return {
         "model": model,
@@ -37,9 +38,10 @@ def foreign_loop(make_events):
         "snapshot": snapshot,
         "stage_reward": jnp.array([0.1, 0.9, 0.4, 0.4]),
         "verdict": jnp.array([0.0, 1.0, 1.0, 0.0]),
-        "is_estimate": np.array([True, False, False, True]),
-        "is_skill": np.array([False, True, False, False]),
-        "events": make_events(1),
+        "U": 3,
+        "G": 4,
+        "reward_of_stage_0": events.reward[:, :, 0],
+        "verdict_of_groups": events.verdict,
         "segment_of_column": np.array([0, 1, 2, 3, 4]),
         "action_mask_of_groups": jnp.ones((3, 4, 5), bool),
         "log_probs": groups,
@@ -50,7 +52,7 @@ def foreign_loop(make_events):
 def test_the_examples_run_and_do_what_they_say(make_events):
     names = foreign_loop(make_events)
     start = jax.tree.map(jnp.copy, names["params"])
-    assert len(BLOCKS) == 3
+    assert len(BLOCKS) == 4
     for block in BLOCKS:
         exec(block, names)
     moved = jax.tree.map(
@@ -61,6 +63,15 @@ def test_the_examples_run_and_do_what_they_say(make_events):
         names["spent"] + names["correction"], names["outcome"], atol=1e-6
     )
     assert names["losses"].shape == (2, 3, 4, 5)
+    summed = names["served"].advantage.sum(0) + names["corrected"].advantage.sum(0)
+    events = make_events(1)
+    for u in range(3):
+        expected = ops.group_advantages(
+            events.verdict[u], np.ones(4, bool), divisor="running", sigma=0.5
+        )
+        for s in range(4):
+            np.testing.assert_allclose(summed[u, :, s], expected.advantage, atol=1e-6)
+    assert names["report"]["settled_groups"] == 3
 
 
 def test_the_table_names_every_public_function():

@@ -30,7 +30,7 @@ def advantages_at_stage_1(fill, baseline):
             reward, acted, acted, fill=fill, rewarded=np.array([True, True])
         )
         return ops.group_advantages(
-            values[:, 1], population[:, 1], baseline=baseline, scale="none"
+            values[:, 1], population[:, 1], baseline=baseline, divisor="none"
         )[0]
 
     return jax.jit(jax.vmap(of_group))
@@ -99,8 +99,12 @@ def test_rules_fill_by_the_kind_of_the_reward(fill, paid, make_events, serve):
     acted = np.ones((3, 4, 4), bool)
     acted[:, :2, 1:] = False
     events = make_events(acted=acted, reward=np.full((3, 4, 4), 0.9))
-    kinds = np.array([True, False, False, True]), np.zeros(4, bool)
-    rule = credit.agentic(*kinds, fill=fill, divisor="none")
+    kinds = ("estimate", "none", "none", "estimate")
+    rule = credit.agentic(
+        kinds,
+        comparison=credit.Comparison(divisor="none"),
+        fill=credit.Fill(estimates=fill),
+    )
     total, _, _ = serve(rule, events, [[0], [3]])
     np.testing.assert_allclose(total[0, :, 2:, 3], paid / 2, atol=1e-6)
     np.testing.assert_array_equal(total[0, :, :2, 3], 0.0)  # they wrote nothing there
@@ -121,8 +125,12 @@ def test_a_member_that_the_environment_failed_counts_as_nothing_afterwards(
     lost = np.zeros((3, 4), bool)
     lost[:, 0] = True
     events = make_events(acted=acted, reward=reward, lost=lost)
-    kinds = np.array([True, False, False, True]), np.zeros(4, bool)
-    rule = credit.agentic(*kinds, fill=fill, divisor="none")
+    kinds = ("estimate", "none", "none", "estimate")
+    rule = credit.agentic(
+        kinds,
+        comparison=credit.Comparison(divisor="none"),
+        fill=credit.Fill(estimates=fill),
+    )
     total, _, _ = serve(rule, events, [[0], [3]])
     np.testing.assert_allclose(total[0, :, :, 0], [[0.5, -0.5, 0.0, 0.0]] * 3)
     np.testing.assert_allclose(total[0, :, :, 3], [[0.0, -0.25, 0.25, 0.0]] * 3)

@@ -49,7 +49,7 @@ def play(first_tokens):
 def pay(rows):
     """Everything is ready at once: the credit of both phases [2, G, S]."""
     rule = toy_program.rule(
-        credit.agentic, divisor="none", correction_clip=credit.Clip(0.2, 0.2)
+        credit.agentic, comparison=credit.Comparison(divisor="none")
     )
     events = snapshots.stage_events(
         rows, jnp.ones((1, 3), bool), tick=NEVER, learner_step=0, max_age=9
@@ -183,7 +183,7 @@ def interrupted():
     """(state, metrics) tick by tick; the steps of three ticks are refused."""
     bad = jnp.asarray(REFUSED_TICKS, jnp.int32)
     program = toy_program.program(
-        toy_program.rule(credit.agentic, correction_clip=credit.Clip(0.2, 0.2)),
+        toy_program.rule(credit.agentic),
         schedule=lambda now: jnp.where(jnp.isin(now, bad), jnp.inf, 3e-3),
     )
     step = jax.jit(functools.partial(tick.tick, program))
@@ -229,7 +229,7 @@ def test_the_phases_of_a_group_add_up_across_a_refused_step():
     """Booked as taken, the correction took back what never was: a sum of 0.125."""
     rows = play((None, None, DIGITS + 9, None))
     rule = toy_program.rule(
-        credit.agentic, divisor="none", correction_clip=credit.Clip(0.2, 0.2)
+        credit.agentic, comparison=credit.Comparison(divisor="none")
     )
 
     def serve(rows, ready):

@@ -17,11 +17,12 @@ from agentic_grpo.training import sizes, tick
 
 TICKS = 24
 CLIP = credit.Clip(0.2, 0.2)
+CLIPS = credit.Clips(first=CLIP, correction=CLIP)
 
 
 @pytest.fixture(scope="module")
 def agentic_run():
-    return run(program(rule(correction_clip=CLIP)), TICKS)
+    return run(program(rule(clips=CLIPS)), TICKS)
 
 
 def total(metrics, name):
@@ -50,7 +51,7 @@ def test_learner_steps_and_idle_ticks_add_up(agentic_run):
 
 
 def test_a_scan_of_ticks_is_tick_after_tick(agentic_run):
-    built = program(rule(correction_clip=CLIP))
+    built = program(rule(clips=CLIPS))
     step = jax.jit(functools.partial(tick.run_ticks, built, num_ticks=TICKS // 2))
     half, _ = step(toy_program.initial_state(built))
     state, _ = step(half)
@@ -84,9 +85,7 @@ def test_calibrated_with_worth_zero_takes_the_steps_of_outcome():
     """What is worth nothing is not served, and the correction is the whole outcome."""
     outcome, _ = run(program(rule(credit.outcome, clip=CLIP)), TICKS)
     calibrated, metrics = run(
-        program(
-            rule(credit.calibrated, fixed_worth=0.0, clip=CLIP, correction_clip=CLIP)
-        ),
+        program(rule(credit.calibrated, fixed_beta=0.0, clips=CLIPS)),
         TICKS,
     )
     assert total(metrics, "events/stage_rewards_served") == 0
@@ -162,7 +161,7 @@ def test_blocks_give_the_run_of_one_device_whatever_the_device_holds():
 
 def test_the_anchor_taken_after_an_update_outlives_the_later_stages():
     """A lane once wrote its own copy back: every earlier stage lost its new anchor."""
-    built = program(rule(correction_clip=CLIP), anchor_after_immediate=True)
+    built = program(rule(clips=CLIPS), anchor_after_immediate=True)
     step = jax.jit(functools.partial(tick.tick, built))
     state, kept, lost = toy_program.initial_state(built), 0, 0
     segments = built.environment.spec.layout.segment_of_column

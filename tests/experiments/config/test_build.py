@@ -124,7 +124,7 @@ def test_an_illegal_value_names_the_field_and_the_rule(field, value, message):
 def test_an_option_that_the_rule_would_ignore_is_refused():
     calibrated = {"algorithm.credit": "calibrated"}
     with pytest.raises(
-        ValueError, match=r"algorithm\.divisor='none' must be 'running'"
+        ValueError, match=r"algorithm\.divisor='none' must be one of running"
     ):
         build.build(changed(**calibrated, **{"algorithm.divisor": "none"}))
     with pytest.raises(ValueError, match=r"algorithm\.use_ranks=True"):
@@ -135,7 +135,8 @@ def test_every_clip_follows_one_number():
     # a clip could not be swept: a correction clip above the clip is refused
     def clips(**changes):
         algorithm_ = changed(**changes).algorithm
-        return [tuple(clip) for clip in algorithm._clips(algorithm_)]
+        both = algorithm._clips(algorithm_)
+        return [tuple(both.first), tuple(both.correction)]
 
     assert clips() == [(0.8, 0.8), (0.8, 0.8)]
     assert clips(**{"algorithm.clip": 0.2}) == [(0.2, 0.2), (0.2, 0.2)]
