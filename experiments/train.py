@@ -30,6 +30,7 @@ from agentic_grpo.training import (
 )
 from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.loop import NonFiniteError
+from agentic_grpo.training.plain_text import printable
 from agentic_grpo.training.progress import Progress
 from agentic_grpo.training.stopping import stop_on_signals
 from experiments.config import command_line, fields
@@ -84,9 +85,9 @@ def main(argv):
             else None,
         )
     except (ValueError, CheckpointError, NonFiniteError) as error:
-        sys.exit(f"error: {error}")
+        sys.exit(printable(f"error: {error}"))
     except OSError as error:  # a full disk, say
-        sys.exit(f"error: {error}. {workdir.what_is_left(folder)}")
+        sys.exit(printable(f"error: {error}. {workdir.what_is_left(folder)}"))
     except KeyboardInterrupt:  # before the run listens, or after it
         sys.exit(128 + signal.SIGINT)
 

@@ -11,6 +11,8 @@ from typing import IO
 import rich.console
 import rich.progress
 
+from agentic_grpo.training.plain_text import printable
+
 #: What the live display shows of all the metrics, with the names it gives them.
 SHOWN = {
     "eval/solve_rate": "solve rate",
@@ -94,6 +96,7 @@ class Progress:
 
     def message(self, text: str) -> None:
         """Prints a line of its own, above the bar where there is one."""
+        text = printable(text)
         if self._bar is not None:
             self._bar.console.print(text, markup=False)
         else:

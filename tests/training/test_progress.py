@@ -71,3 +71,10 @@ def test_durations_read_as_a_person_says_them(seconds, text):
     clock.now = seconds
     progress.update(1, {"eval/solve_rate": 0.0})  # half of it took these seconds
     assert f"{text} left" in stream.getvalue()
+
+
+def test_a_message_does_not_steer_the_terminal():
+    stream = io.StringIO()
+    with Progress(10, stream=stream) as progress:
+        progress.message("went on from runs/\x1b[2J\x07x")
+    assert stream.getvalue().splitlines()[-1] == r"went on from runs/\x1b[2J\x07x"
