@@ -11,7 +11,6 @@ from experiments.studies import suites
 from experiments.studies.comparison import (
     EPISODES,
     SOLVE_RATE,
-    SPENT,
     TICKS,
     TOKENS,
     Comparison,
@@ -20,6 +19,7 @@ from experiments.studies.comparison import (
 from scripts.figures.learning_curves import mean_and_band
 from scripts.figures.style import STYLE, label_ends, look_of
 
+#: The axes that curves are drawn against.
 SPENT_LABELS = {
     TICKS: "ticks",
     EPISODES: "thousand episodes",
@@ -98,9 +98,11 @@ def draw_curves(suite: SuiteResults, cell: str) -> plt.Figure:
         if not results:
             continue
         counts.add(len(results))
-        mean = _draw_arm(panels, SPENT, [r.curve for r in results], look_of(index))
+        mean = _draw_arm(
+            panels, tuple(SPENT_LABELS), [r.curve for r in results], look_of(index)
+        )
         ends.append((arm, float(mean[-1]), look_of(index)["color"]))
-    for panel, spent in zip(panels, SPENT, strict=True):
+    for panel, spent in zip(panels, SPENT_LABELS, strict=True):
         panel.axhline(0.8, color="0.6", linewidth=0.8, linestyle=":")
         panel.set(xlabel=SPENT_LABELS[spent], ylim=(-0.02, 1.02))
         panel.set_xlim(left=0)

@@ -34,6 +34,8 @@ def test_every_credit_rule_can_be_built_on_it(rule):
     config = default.get_config()
     config.env.name = "tool_workflow"
     config.algorithm.credit = rule
+    if rule == "value_baseline":  # the one that asks a critic
+        config.critic.kind = "decoder"
     program = build(config.lock()).program
     assert program.credit_rule.event_mask.shape == (7,)
 
@@ -42,7 +44,7 @@ def test_settings_that_make_no_sense_are_refused_with_their_path():
     config = default.get_config()
     config.env.name = "tool_workflow"
     config.env.tool_workflow.num_checks = 0
-    with pytest.raises(ValueError, match=r"env\.tool_workflow\.num_checks is 0"):
+    with pytest.raises(ValueError, match=r"env\.tool_workflow\.num_checks=0 must"):
         build(config)
     config.env.tool_workflow.num_checks = 4
     config.agent.tool_workflow.careful_share = 2.0
