@@ -9,8 +9,8 @@ on small visible tests, out of fuel on the hidden ones. Half of the visible test
 hidden-like (stage rewards are partly truthful); the verdict comes 10 ticks late, all or
 nothing.
 
-Expected: solve rate on 1,024 test problems from 0.08 to 0.97 or more, rising without a
-fall of more than 0.05 on the way, in 1.5 minutes on two quiet cores, compilation
+Expected: solve rate on 1,024 test problems from 0.08 to 0.96 or more, rising without a
+fall of more than 0.07 on the way, in 1.5 minutes on two quiet cores, compilation
 included (seeds, on one core and on two: experiments/results/README.md).
 """
 
