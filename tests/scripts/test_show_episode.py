@@ -180,7 +180,7 @@ def test_a_checkpoint_of_another_environment_is_refused(run, tmp_path):
     config = json.loads((other / "config.json").read_text())
     config["env"]["name"] = "code_execution"
     (other / "config.json").write_text(json.dumps(config))
-    with pytest.raises(SystemExit, match="env.name: 'tool_workflow' there, 'code_ex"):
+    with pytest.raises(SystemExit, match=r"env\.name: 'tool_workflow' there, 'code_ex"):
         show_episode.main([str(other)])
 
 
