@@ -48,3 +48,11 @@ def not_written(folder, error: Exception) -> CheckpointError:
         f"{folder}: the checkpoint cannot be written ({reason}). Older ones are "
         "untouched. Make room, or use another folder."
     )
+
+
+def taken_away(folder) -> CheckpointError:
+    return CheckpointError(
+        f"{folder} was moved or deleted while the run went on, so nothing more is "
+        "written there. Move it back, and the same command goes on from its newest "
+        "checkpoint."
+    )

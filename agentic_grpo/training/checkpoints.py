@@ -21,6 +21,7 @@ from agentic_grpo.training import (
     checkpoint_record,
     host,
     leaves,
+    paths,
     processes,
 )
 from agentic_grpo.training.checkpoint_errors import CheckpointError, DamagedError
@@ -54,6 +55,7 @@ class Checkpoints:
         self._manager = None
         self._metrics: dict[int, float | None] = {}
         self._damaged: set[int] = set()
+        self._known = paths.identity(self._directory)
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -74,7 +76,12 @@ class Checkpoints:
 
         Returns:
           False, with nothing written, where this very step is here already.
+
+        Raises:
+          CheckpointError: the folder was moved or deleted since, or cannot be written.
         """
+        if self._known and paths.identity(self._directory) != self._known:
+            raise checkpoint_errors.taken_away(self._directory)
         self._set_damaged_aside()
         latest = self.latest_step()
         if step == latest:
@@ -97,6 +104,7 @@ class Checkpoints:
         self._metrics[step] = record["metric"]  # asked for while it is being saved
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
+            self._known = paths.identity(self._directory)
             self._open().save(step, args=items)
         except Exception as error:  # a full disk surfaces as any of them
             del self._metrics[step]

@@ -47,3 +47,12 @@ def locate_workdir(path: str | os.PathLike, what: str = "workdir") -> pathlib.Pa
             "folder, or rename its parent"
         )
     return located
+
+
+def identity(directory: pathlib.Path) -> tuple[int, int] | None:
+    """Which folder this is, whatever its name; None where there is none."""
+    try:
+        found = directory.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino

@@ -366,3 +366,19 @@ def test_a_dump_opens_without_pickle(tmp_path):
     )
     np.testing.assert_array_equal(contents["state/key"], jax.random.key_data(state.key))
     assert os.listdir(tmp_path / "batches") == ["bad.npz"]
+
+
+@pytest.mark.parametrize("is_moved", [True, False], ids=["moved", "deleted"])
+def test_a_folder_that_was_taken_away_is_not_made_again(tmp_path, is_moved):
+    """A run once went on under the old name, in a folder that nobody had asked for."""
+    folder = tmp_path / "run" / "checkpoints"
+    with checkpoints.Checkpoints(folder) as store:
+        store.save(0, make_state(), {})
+        store.wait()
+        folder.parent.rename(tmp_path / "elsewhere")
+        if not is_moved:
+            shutil.rmtree(tmp_path / "elsewhere")
+        with pytest.raises(checkpoints.CheckpointError, match="was moved or deleted"):
+            store.save(1, make_state(tick=1), {})
+        store.wait()
+    assert not folder.parent.exists()
