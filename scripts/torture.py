@@ -8,9 +8,10 @@ program, or a run whose steps are all refused. Its process is killed or asked to
 space; its checkpoints are truncated, corrupted, removed, renamed or swapped for those
 of another run; its folder is moved or deleted. It is then started again, until it is
 finished. State, samples, metrics (but ``time/*``) and summary must be those of the run
-that nothing happened to, and every process must have ended as promised. The exit status
-is 0 if that is so; the last line says what was tried. The files of a round that went
-wrong are kept, and its line says where.
+that nothing happened to, to the bit (of seeds that had to leave their common program:
+all of them there, at their ticks), and every process must have ended as promised. The
+exit status is 0 if that is so; the last line says what was tried. The files of a round
+that went wrong are kept, and its line says where.
 """
 
 import argparse
@@ -82,7 +83,9 @@ def torture(rounds: int, seed: int, base: pathlib.Path, small_disk) -> int:
                 told.append(f"{kind.name}: {kind.apply(trial, choose)}")
                 counts[kind.name] += 1
             trial.finish()
-            problems = trials.differences(trials.outcome(trial), wanted)
+            problems = trials.differences(
+                trials.outcome(trial), wanted, is_regrouped=trial.is_regrouped
+            )
         except trials.BrokenPromise as error:
             problems = [str(error)]
         starts += trial.starts

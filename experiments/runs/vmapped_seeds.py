@@ -4,7 +4,8 @@ Each seed's folder gets what a run of its own would have given: metrics, checkpo
 summary. Made for accelerators, which a single small run leaves idle; a CPU gains
 nothing. Each seed goes on from its own newest checkpoint: those that stand at the same
 tick share a program, so that a group which was killed between two saves, or of which
-one seed lost a checkpoint, loses nothing.
+one seed lost a checkpoint, loses nothing. (Programs of other sizes round differently: a
+group that stayed together goes on to the bit, one that was parted to rounding.)
 
 Letters: K seeds, the leading axis of everything on the device.
 """

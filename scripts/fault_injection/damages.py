@@ -124,7 +124,11 @@ DAMAGES = {"truncated": truncate, "corrupted": corrupt, "removed": pathlib.Path.
 
 
 def _home_with_checkpoints(trial, choose) -> Home | None:
-    """A run that has stopped somewhere with two checkpoints or more."""
+    """A run that has stopped somewhere with two checkpoints or more; for damaging it.
+
+    Of several seeds it then stands alone.
+    """
+    trial.is_regrouped |= len(trial.homes) > 1
     if min(len(home.steps()) for home in trial.homes) < 2:
         process = trial.start()
         wait_until(lambda: all(len(home.steps()) >= 2 for home in trial.homes), process)

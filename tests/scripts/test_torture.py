@@ -54,6 +54,34 @@ def test_a_difference_anywhere_is_told_by_name():
     ]
 
 
+def test_of_seeds_that_were_parted_all_must_be_there_and_numbers_may_round():
+    wanted = {"seed=0, line 3, tick": "6", "seed=0, line 3, loss": "0.5", "state": "1"}
+    rounded = wanted | {"seed=0, line 3, loss": "0.50001", "state": "2"}
+    assert trials.differences(rounded, wanted, is_regrouped=True) == []
+    assert len(trials.differences(rounded, wanted)) == 2
+    late = rounded | {"seed=0, line 3, tick": "8"}
+    assert trials.differences(late, wanted, is_regrouped=True) == [
+        "seed=0, line 3, tick: 8, not 6"
+    ]
+    del rounded["state"]
+    assert trials.differences(rounded, wanted, is_regrouped=True) == [
+        "state: there in one of them alone"
+    ]
+
+
+def test_seeds_that_stand_at_other_ticks_are_known_to_be_parted(tmp_path, monkeypatch):
+    trial = trials.Trial(tmp_path, variants.TOGETHER)
+    monkeypatch.setattr(trial, "command", lambda: ["this"])
+    for home, steps in zip(trial.homes, ((2, 4), (2, 4)), strict=True):
+        for step in steps:
+            (home.checkpoints / str(step)).mkdir(parents=True)
+    trial.expect(trial.start(), codes=(0,), words=("Zen",))
+    assert not trial.is_regrouped
+    (trial.homes[1].checkpoints / "4").rmdir()
+    trial.expect(trial.start(), codes=(0,), words=("Zen",))
+    assert trial.is_regrouped
+
+
 class FakeTrial(trials.Trial):
     """A run that is one file, which says what became of it."""
 
