@@ -120,11 +120,12 @@ def moved(step, batch):
 def assert_same_step(got, expected):
     (change, numbers), (expected_change, expected_numbers) = got, expected
     error = np.linalg.norm(change - expected_change)
-    assert error <= 3e-6 * np.linalg.norm(expected_change)
+    # float32 sums in another order
+    assert error <= 2e-6 * np.linalg.norm(expected_change)
     assert numbers.keys() == expected_numbers.keys()
     for name, value in expected_numbers.items():
         np.testing.assert_allclose(
-            numbers[name], value, rtol=5e-6, atol=1e-6, err_msg=name
+            numbers[name], value, rtol=1e-6, atol=1e-6, err_msg=name
         )
 
 

@@ -6,12 +6,13 @@ import functools
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 import toy_environment
 import toy_program
 from toy_program import program, rule, run
 
-from agentic_grpo.ops import credit
+from agentic_grpo.ops import aggregation, credit
 from agentic_grpo.ops.reductions import Mean
 from agentic_grpo.training import sizes, tick
 
@@ -210,3 +211,27 @@ def test_calibrated_learns_nothing_from_rewards_that_are_not_in_yet():
             first.setdefault("answer", now)
     assert "verdict" in first
     assert first.get("answer", 99) >= first["verdict"] + 10
+
+
+def test_slots_that_can_never_be_filled_change_no_step():
+    """64 slots over 24 rows once made the gradient 2.667 times as large."""
+
+    def trained(slots):
+        learner = dataclasses.replace(
+            program().learner, aggregate=aggregation.constant_divisor(8.0 / slots)
+        )
+        # without Adam, which would hide a factor
+        built = program(
+            learner=learner,
+            update_slots=slots,
+            optimizer=optax.scale(-1.0),
+            schedule=lambda now: 0.1 + 0.0 * now,
+        )
+        state, metrics = run(built, 10)
+        return state.learner, metrics["gradient_norm"].total
+
+    (few, few_norms), (many, many_norms) = trained(16), trained(40)  # of 16 rows
+    assert int(few.step) == int(many.step) > 2
+    np.testing.assert_allclose(many_norms, few_norms, rtol=1e-5)
+    for one, other in zip(*map(jax.tree.leaves, (many, few)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
