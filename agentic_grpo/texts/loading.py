@@ -18,7 +18,7 @@ def load_tokenizer(path, *, end_tokens: tuple[int, ...] | None = None) -> Tokeni
     Raises:
       ValueError: no tokenizer of byte pairs is there, or no end token is named; path
         and reason are in the message.
-      ImportError: the libraries of the extra ``language_models`` are not installed.
+      ImportError: the libraries of the extra ``llm`` are not installed.
     """
     path = pathlib.Path(path)
     try:
@@ -35,8 +35,7 @@ def load_tokenizer(path, *, end_tokens: tuple[int, ...] | None = None) -> Tokeni
         raise ValueError(f"{path}: {error}") from error
     except ImportError as error:
         raise ImportError(
-            f"reading {path} needs {error.name}: pip install "
-            "'agentic_grpo[language_models]'"
+            f"reading {path} needs {error.name}: pip install 'agentic_grpo[llm]'"
         ) from error
 
 

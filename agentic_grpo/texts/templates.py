@@ -34,8 +34,7 @@ class Template:
             )
         except ImportError as error:
             raise ImportError(
-                "a published template needs jinja2: pip install "
-                "'agentic_grpo[language_models]'"
+                "a published template needs jinja2: pip install 'agentic_grpo[llm]'"
             ) from error
         except Exception as error:  # it is not our code, and may fail in any way
             raise ValueError(f"the chat template refuses: {error}") from error

@@ -7,7 +7,7 @@ import pytest
 
 from agentic_grpo.texts import Tokenizer, load_tokenizer, open_chat
 
-pytest.importorskip("tokenizers", reason="an extra: language_models")
+pytest.importorskip("tokenizers", reason="an extra: llm")
 
 import tiny_tokenizers
 

@@ -10,7 +10,7 @@ from hypothesis import strategies
 
 from agentic_grpo.texts import load_tokenizer
 
-pytest.importorskip("tokenizers", reason="an extra: language_models")
+pytest.importorskip("tokenizers", reason="an extra: llm")
 
 import tiny_tokenizers
 import tokenizers

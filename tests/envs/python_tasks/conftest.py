@@ -19,7 +19,7 @@ def corpus():
 
 @pytest.fixture(scope="package")
 def tokenizer(corpus, tmp_path_factory):
-    pytest.importorskip("tokenizers", reason="an extra: language_models")
+    pytest.importorskip("tokenizers", reason="an extra: llm")
     import tiny_tokenizers
 
     folder = tmp_path_factory.mktemp("tokenizer")

@@ -13,7 +13,7 @@ from agentic_grpo.envs.python_tasks.scripted_agent import ScriptedAgent
 from agentic_grpo.envs.python_tasks.statements import Completion, Conversation
 from agentic_grpo.texts import load_tokenizer
 
-pytest.importorskip("tokenizers", reason="an extra: language_models")
+pytest.importorskip("tokenizers", reason="an extra: llm")
 
 import tiny_tokenizers
 from tokenizers import Regex, pre_tokenizers

@@ -15,7 +15,7 @@ from agentic_grpo.models import transformer
 from agentic_grpo.models.pretrained import export_pretrained, load_pretrained
 from agentic_grpo.texts import load_tokenizer
 
-pytest.importorskip("safetensors", reason="an extra: language_models")
+pytest.importorskip("safetensors", reason="an extra: llm")
 
 import pretrained_folders as folders
 import safetensors.numpy

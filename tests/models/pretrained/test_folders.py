@@ -18,7 +18,7 @@ import pytest
 from agentic_grpo.models import transformer
 from agentic_grpo.models.pretrained import load_pretrained
 
-pytest.importorskip("safetensors", reason="an extra: language_models")
+pytest.importorskip("safetensors", reason="an extra: llm")
 
 import pretrained_folders as folders
 

@@ -10,7 +10,7 @@ from agentic_grpo.models.attention import RopeScaling
 from agentic_grpo.models.pretrained import load_pretrained
 from agentic_grpo.models.pretrained.gguf_file import open_file
 
-pytest.importorskip("gguf", reason="an extra: language_models")
+pytest.importorskip("gguf", reason="an extra: llm")
 
 import gguf
 import pretrained_folders as folders
