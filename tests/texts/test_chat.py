@@ -179,7 +179,7 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(
 ):
     tokenizer = tokenizer_of(template=tiny_tokenizers.CHATML_TEMPLATE)
     monkeypatch.setitem(sys.modules, "jinja2.sandbox", None)
-    with pytest.raises(ImportError, match=r"pip install 'agentic_grpo\[language_mod"):
+    with pytest.raises(ImportError, match=r"pip install 'agentic_grpo\[llm\]"):
         open_chat(tokenizer)
     open_chat(tokenizer, "chatml")
 

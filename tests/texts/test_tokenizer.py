@@ -356,5 +356,5 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(
 ):
     folder = tiny_tokenizers.write_folder(tmp_path, content, generation_config=END)
     monkeypatch.setitem(sys.modules, "tokenizers", None)
-    with pytest.raises(ImportError, match=r"pip install 'agentic_grpo\[language_mod"):
+    with pytest.raises(ImportError, match=r"pip install 'agentic_grpo\[llm\]"):
         load_tokenizer(folder)

