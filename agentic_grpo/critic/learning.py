@@ -187,11 +187,10 @@ def _step(settings, state, examples, verdict, known, axis_name):
         losses = optax.sigmoid_binary_cross_entropy(
             logits, jnp.broadcast_to(verdict[:, None], logits.shape)
         )
-        return masked_mean(losses, known)
+        loss = masked_mean(losses, known)
+        return loss.total, loss
 
-    gradients, loss = jax.grad(
-        lambda params: (local_total(params).total, local_total(params)), has_aux=True
-    )(state.params)
+    gradients, loss = jax.grad(local_total, has_aux=True)(state.params)
     gradients, loss = sum_over_devices((gradients, loss), axis_name)
     gradients = jax.tree.map(lambda g: g / jnp.maximum(loss.count, 1.0), gradients)
     updates, optimizer_state = settings.optimizer.update(

@@ -3,8 +3,6 @@
 import dataclasses
 import functools
 
-import jax
-
 from agentic_grpo import blocks
 from agentic_grpo.critic import learning
 from agentic_grpo.ops.reductions import sum_over_devices
@@ -48,20 +46,15 @@ def teach_critic(program, state, served, accepted, *, axis_name=None):
         events.forecast, events.verdict, known & events.forecast_mask, names
     )
     num_blocks = served.slots.shape[0]
-    first_block = 0 if axis_name is None else jax.lax.axis_index(axis_name) * num_blocks
-
-    def per_block(tree):
-        return jax.tree.map(lambda x: x.reshape(num_blocks, -1, *x.shape[1:]), tree)
-
     taught = blocks.merge((events.verdict, known & accepted))
     critic, memory, metrics = learning.learn(
         program.critic,
         state.critic,
         state.memory,
-        *per_block((served.examples, *taught)),
+        *blocks.unmerge((served.examples, *taught), num_blocks),
         key=state.key,
         tick=state.tick,
-        first_block=first_block,
+        first_block=blocks.first_here(num_blocks, axis_name),
         axis_name=axis_name,
     )
     state = dataclasses.replace(state, critic=critic, memory=memory)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from agentic_grpo import episodes, learner, records, rollout, snapshots
+from agentic_grpo import blocks, episodes, learner, records, rollout, snapshots
 from agentic_grpo.critic import learning as critic_learning
 from agentic_grpo.critic.learning import CriticSettings
 from agentic_grpo.lanes import Lanes, RolloutSettings, init_lanes
@@ -225,7 +225,6 @@ def generate(program: Program, state: TrainState, *, axis_name=None):
       (state with table and lanes moved on, metrics).
     """
     num_blocks = state.table.occupied.shape[0]
-    first_block = 0 if axis_name is None else jax.lax.axis_index(axis_name) * num_blocks
     act = episodes.sample_with(
         program.policy,
         state.learner.params,
@@ -240,7 +239,7 @@ def generate(program: Program, state: TrainState, *, axis_name=None):
         tick=state.tick,
         learner_step=state.learner.step,
         key=state.key,
-        first_block=first_block,
+        first_block=blocks.first_here(num_blocks, axis_name),
     )
     state = dataclasses.replace(state, table=table, lanes=lanes)
     return state, sum_over_devices(metrics, axis_name)
