@@ -230,9 +230,11 @@ class Ablation:
 
 
 def _as_json(trial):
-    """A setting that failed has no score: JSON knows no infinity."""
-    score = trial.score if math.isfinite(trial.score) else None
-    return dataclasses.asdict(trial) | {"score": score}
+    """A setting that failed has no score and no fall: JSON knows no infinity."""
+    return {
+        name: None if isinstance(value, float) and not math.isfinite(value) else value
+        for name, value in dataclasses.asdict(trial).items()
+    }
 
 
 def _text(config):

@@ -1,4 +1,8 @@
-"""The same search for every arm: a grid on the validation split, widened at ends."""
+"""The same search for every arm: a grid on the validation split, and around its best.
+
+A best setting is believed once its eight neighbours have been tried: rate and clip act
+together (a smaller step stands a wider clip), so neither is widened alone.
+"""
 
 import dataclasses
 import itertools
@@ -20,6 +24,13 @@ LEARNING_RATE = "learner.learning_rate"
 VALIDATION = {"evaluation.split": "validation", "evaluation.test_problems": 256}
 
 
+#: A curve that falls by more than this from its best so far is not steady.
+LARGEST_FALL = 0.15
+
+#: What a steady setting may score less than one that falls, and still be taken.
+FALL_COSTS = 0.01
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Trial:
     """One setting of one arm.
@@ -29,12 +40,14 @@ class Trial:
       learning_rate, clip: the setting.
       score: mean solve rate over learning curves, seeds and cells; -inf if a run
         failed.
+      fall: the largest fall of any of these curves from its best so far.
     """
 
     arm: str
     learning_rate: float
     clip: float
     score: float = math.nan
+    fall: float = math.nan
 
 
 class UnfinishedError(RuntimeError):
@@ -109,6 +122,7 @@ def describe(trials: Sequence[Trial]) -> dict[str, dict]:
             "learning_rate": trial.learning_rate,
             "clip": trial.clip,
             "score": trial.score,
+            "largest_fall": trial.fall,
             "inside": is_inside(trials, trial),
             "settings_tried": sum(other.arm == arm for other in trials),
         }
@@ -116,42 +130,58 @@ def describe(trials: Sequence[Trial]) -> dict[str, dict]:
 
 
 def best(trials: Sequence[Trial], arm: str) -> Trial:
-    """The setting of an arm with the highest score.
+    """The setting of an arm with the highest score that is steady.
+
+    One whose curves fall by more than ``LARGEST_FALL`` is not taken while a steady one
+    scores within ``FALL_COSTS`` of it: a fall in three seeds is a collapse in thirty.
 
     Raises:
       ValueError: every setting of the arm has a run that failed.
     """
     own = [trial for trial in trials if trial.arm == arm]
-    chosen = max(own, key=lambda trial: trial.score)
-    require(chosen.score > -math.inf, "arm", arm, "one that some setting works for")
-    return chosen
+    highest = max(own, key=lambda trial: trial.score)
+    require(highest.score > -math.inf, "arm", arm, "one that some setting works for")
+    steady = [
+        trial
+        for trial in own
+        if trial.score >= highest.score - FALL_COSTS and trial.fall <= LARGEST_FALL
+    ]
+    return max(steady, key=lambda trial: trial.score, default=highest)
 
 
 def is_inside(trials: Sequence[Trial], chosen: Trial) -> bool:
-    """Whether smaller and larger values were tried on both axes."""
+    """Whether all eight neighbours of a setting were tried."""
     return not widened(trials, chosen)
 
 
 def widened(trials: Sequence[Trial], chosen: Trial) -> list[tuple[float, float]]:
-    """Settings that continue an axis from a best trial that lies at its end.
+    """The neighbours of a best trial that have not been tried: (rate, clip) pairs."""
+    tried = [(t.learning_rate, t.clip) for t in trials if t.arm == chosen.arm]
+    rates, clips = (set(axis) for axis in zip(*tried, strict=True))
+    around = itertools.product(
+        _around(rates, chosen.learning_rate), _around(clips, chosen.clip)
+    )
+    return [setting for setting in around if setting not in tried]
 
-    Returns:
-      (learning rate, clip) pairs, none where the trial lies inside.
+
+def _around(values, chosen):
+    """The value below, itself and the one above; past an end in the ratio found there.
+
+    >>> _around({1.0, 2.0, 4.0}, 4.0)
+    (2.0, 4.0, 8.0)
     """
-    own = [trial for trial in trials if trial.arm == chosen.arm]
-    rate = _beyond({trial.learning_rate for trial in own}, chosen.learning_rate)
-    clip = _beyond({trial.clip for trial in own}, chosen.clip)
-    further = [(rate, chosen.clip), (chosen.learning_rate, clip)]
-    return [setting for setting in further if None not in setting]
+    ascending = sorted(values)
+    place = ascending.index(chosen)
+    first, second, *_ = ascending
+    *_, before, last = ascending
+    below = ascending[place - 1] if place else _rounded(first * first / second)
+    above = (*ascending, _rounded(last * last / before))[place + 1]
+    return below, chosen, above
 
 
-def _beyond(values, chosen):
-    """The next value in their ratio beyond the end that was chosen, or None."""
-    first, second, *_ = ascending = sorted(values)
-    ratio = second / first
-    if first < chosen < ascending[-1]:
-        return None
-    return float(f"{chosen / ratio if chosen == first else chosen * ratio:.3g}")
+def _rounded(value):
+    """To three digits, so that a value reached in two ways is one."""
+    return float(f"{value:.3g}")
 
 
 def _points(suite, trial):
@@ -176,17 +206,32 @@ def _name(cell, trial):
 
 
 def _scored(suite, folder, failed, trial):
-    scores = []
+    curves = []
     for cell, seed in itertools.product(suite.search.cells, suite.search.seeds):
         name = f"{_name(cell, trial)}/seed={seed}"
         if name not in failed:
             raise UnfinishedError(f"{folder / name} has not ended")
-        scores.append(-math.inf if failed[name] else mean_solve_rate(folder / name))
-    return dataclasses.replace(trial, score=float(np.mean(scores)))
+        if not failed[name]:
+            curves.append(_validation_curve(folder / name))
+        else:
+            return dataclasses.replace(trial, score=-math.inf, fall=math.inf)
+    return dataclasses.replace(
+        trial,
+        score=float(np.mean([np.mean(curve) for curve in curves])),
+        fall=max(largest_fall(curve) for curve in curves),
+    )
 
 
-def mean_solve_rate(folder: pathlib.Path) -> float:
-    """Over all evaluations of a run: the area under its learning curve."""
+def largest_fall(curve: Sequence[float]) -> float:
+    """How far a curve ever lies below its best so far.
+
+    >>> largest_fall([0.25, 0.75, 0.5, 1.0])
+    0.25
+    """
+    return float(np.max(np.maximum.accumulate(curve) - curve))
+
+
+def _validation_curve(folder):
+    """The solve rates of all evaluations of a run."""
     lines = metrics.read(folder)
-    rates = [line["eval/solve_rate"] for line in lines if "eval/solve_rate" in line]
-    return float(np.mean(rates))
+    return [line["eval/solve_rate"] for line in lines if "eval/solve_rate" in line]

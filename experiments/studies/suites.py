@@ -48,9 +48,10 @@ class Search:
     """How every arm is tuned, with the same effort, on the validation split.
 
     The setting with the highest solve rate, averaged over the learning curve, over the
-    seeds and over the cells, is taken: it rewards both speed and level. If it lies at
-    an end of the learning rates or of the clips, these are continued from it in their
-    ratio, the other value held, up to ``widenings`` times.
+    seeds and over the cells, is taken, a steady one before one that falls (see
+    ``search.best``): it rewards speed, level and hold. Its eight neighbours on the
+    grid of rates and clips are tried too, past the ends in the ratio found there, until
+    the best is one whose neighbours are known, at most ``widenings`` times.
 
     Attributes:
       cells: where; one setting has to serve them all.
@@ -58,7 +59,7 @@ class Search:
       clips: ascending, in equal ratios.
       clip: (value) -> overrides.
       seeds: of their own, never used again.
-      widenings: at most so many further values per arm and axis.
+      widenings: at most so many times.
     """
 
     cells: tuple[str, ...]

@@ -66,10 +66,10 @@ SUITE = Suite(
     },
     search=Search(
         cells=(lab.TRUTHFUL,),
-        learning_rates=(1.5e-4, 5e-4, 1.5e-3, 5e-3),
-        clips=(0.2, 0.4),
+        learning_rates=(1.5e-4, 5e-4, 1.5e-3),
+        clips=(0.2, 0.8),
         clip=_clip,
-        widenings=6,
+        widenings=4,
         seeds=(0, 1, 2),
     ),
     claims=(

@@ -15,6 +15,7 @@ from experiments.configs import smoke
 from experiments.studies import (
     ablation,
     comparison,
+    search,
     suites,
 )
 from experiments.sweeps import planning, scheduler
@@ -52,8 +53,8 @@ def test_ablate_tunes_freezes_and_compares(laboratory_of_fakes, tmp_path):
     assert ablation.ablate("tiny", options(tmp_path))
     made = list(laboratory_of_fakes)
     tuned = [folder for folder in made if "search" in folder.parts]
-    # All settings are alike, so the first is best and both axes are widened downwards.
-    assert len(tuned) == 2 * 2 * (2 * 3 + 2)
+    # All settings are alike, so the first is best, and five of its neighbours are new.
+    assert len(tuned) == 2 * 2 * (2 * 3 + 5)
     assert len(made) - len(tuned) == 2 * (2 + 1)
     settings = json.loads((tmp_path / "tiny" / "settings.json").read_text())
     assert set(settings["settings"]) == {"outcome", "agentic"}
@@ -151,7 +152,9 @@ def test_a_dry_run_says_what_it_would_cost(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     found, compared = done.stdout.splitlines()
-    assert "search" in found and "144 runs x " in found
+    suite = suites.load("credit")[1]
+    runs = sum(len(point.seeds) for point in search.first_points(suite))
+    assert "search" in found and f"{runs} runs x " in found
     assert "compared" in compared and "170 runs x " in compared
     assert not list(tmp_path.iterdir())
 

@@ -74,11 +74,26 @@ def test_a_best_rate_at_the_end_widens_the_grid_of_that_arm(tmp_path):
     assert settings["agentic"]["learner.learning_rate"] == pytest.approx(1e-2)
     np.testing.assert_allclose(rates["outcome"], [1e-5, 1e-4, 1e-3])
     assert all(found["inside"] for found in search.describe(trials).values())
-    # Further rates are tried with the best clip alone.
-    assert {t.clip for t in trials if t.learning_rate == 1e-1} == {0.2}
+    # A further rate is tried with the best clip and those beside it.
+    assert {t.clip for t in trials if t.learning_rate == 1e-1} == {0.1, 0.2, 0.4}
 
 
-def test_a_best_clip_at_the_end_widens_the_clips_at_its_rate(tmp_path):
+def test_a_best_setting_in_the_corner_is_left_along_both_axes_at_once(tmp_path):
+    """Score rises along rate x clip only: one axis at a time would stay for ever."""
+
+    def score(arm, rate, clip):
+        return 0.9 - abs(math.log2(clip / 1.6)) - abs(math.log10(rate * clip / 0.016))
+
+    settings, trials, _ = tune(tmp_path, score)
+    assert settings["outcome"]["learner.learning_rate"] == pytest.approx(1e-2)
+    assert settings["outcome"]["algorithm.clip_low"] == pytest.approx(1.6)
+    found = search.describe(trials)["outcome"]
+    assert found["inside"]
+    around = {(r, c) for r in (1e-3, 1e-2, 1e-1) for c in (0.8, 1.6, 3.2)}
+    assert around <= {(t.learning_rate, t.clip) for t in trials if t.arm == "outcome"}
+
+
+def test_a_best_clip_at_the_end_widens_the_clips_around_its_rate(tmp_path):
     def score(arm, rate, clip):
         return 0.9 - distance(rate, 1e-3) - distance(clip, 0.8)
 
@@ -89,7 +104,7 @@ def test_a_best_clip_at_the_end_widens_the_clips_at_its_rate(tmp_path):
     settings, trials, _ = tune(tmp_path, score, suite)
     assert settings["agentic"]["algorithm.clip_low"] == 0.8
     wide = {(t.learning_rate, t.clip) for t in trials if t.clip > 0.4}
-    assert wide == {(1e-3, 0.8), (1e-3, 1.6)}
+    assert wide == {(r, c) for r in (1e-4, 1e-3, 1e-2) for c in (0.8, 1.6)}
     assert search.describe(trials)["agentic"]["inside"]
 
 
@@ -100,7 +115,45 @@ def test_a_grid_is_not_widened_for_ever_and_says_so(tmp_path):
     _, trials, _ = tune(tmp_path, score)
     found = search.describe(trials)["outcome"]
     assert not found["inside"]
-    assert found["settings_tried"] == 2 * 3 + TINY.search.widenings
+    assert found["settings_tried"] == 3 * (2 + TINY.search.widenings)
+
+
+def trial(rate, score, fall):
+    return search.Trial(
+        arm="outcome", learning_rate=rate, clip=0.2, score=score, fall=fall
+    )
+
+
+def test_a_setting_that_falls_gives_way_to_a_steady_one_as_good_to_a_hundredth():
+    falls, steady, worse = (
+        trial(1e-2, 0.9, 0.2),
+        trial(1e-3, 0.895, 0.1),
+        trial(1e-4, 0.88, 0.0),
+    )
+    assert search.best([falls, steady, worse], "outcome") == steady
+    assert search.best([falls, worse], "outcome") == falls  # 0.02 is too dear
+    also_falls = dataclasses.replace(steady, fall=0.19)
+    assert search.best([falls, also_falls], "outcome") == falls
+
+
+def test_the_fall_of_a_curve_is_from_its_best_so_far():
+    assert search.largest_fall([0.1, 0.8, 0.3, 0.9, 0.85]) == pytest.approx(0.5)
+    assert search.largest_fall([0.1, 0.2, 0.2]) == 0.0
+
+
+def test_the_worst_seed_says_how_steady_a_setting_is(tmp_path):
+    falls = {0: [0.0, 0.8, 0.4], 1: [0.0, 0.8, 0.7]}
+
+    def run(points):
+        names = {f"{p.name}/seed={s}": s for p in points for s in p.seeds}
+        for name, seed in names.items():
+            if not (tmp_path / name).exists():
+                fake_runs.write(tmp_path / name, falls[seed])
+        return dict.fromkeys(names, False)
+
+    _, trials = search.tune(TINY, tmp_path, run)
+    assert {round(trial.fall, 6) for trial in trials} == {0.4}
+    assert {round(trial.score, 6) for trial in trials} == {0.45}
 
 
 def test_a_search_needs_two_values_to_have_a_direction():
