@@ -23,7 +23,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from agentic_grpo.training.plain_text import printable
-from experiments.studies import comparison, report
+from experiments.studies import comparison, report, results
 from scripts.figures import learning_curves, suites
 
 
@@ -82,12 +82,12 @@ def write_suite(folder: pathlib.Path, output: pathlib.Path) -> None:
     Raises:
       ValueError: no run of the suite is finished yet.
     """
-    suite = comparison.read(folder)
+    suite = results.read(folder)
     if not suite.results:
         raise ValueError(f"{folder}: no run is finished yet")
     comparisons = comparison.compare_all(suite)
     output.mkdir(parents=True, exist_ok=True)
-    (output / "results.csv").write_text(comparison.to_csv(suite.results))
+    (output / "results.csv").write_text(results.to_csv(suite.results))
     page = report.to_markdown(suite, comparisons)
     for name, figure in suites.draw(suite, comparisons).items():
         figure.savefig(output / f"{name}.png")

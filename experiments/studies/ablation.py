@@ -17,7 +17,7 @@ from experiments.config.checks import require
 from experiments.runs import provenance, workdir
 from experiments.runs.files import read_json_if_whole, write_json
 from experiments.studies import search, suites
-from experiments.studies.comparison import MANIFEST
+from experiments.studies.results import MANIFEST
 from experiments.sweeps import planning, scheduler
 from experiments.sweeps.live_table import report
 from experiments.sweeps.scheduler import Job, State

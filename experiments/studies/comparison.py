@@ -1,98 +1,22 @@
-"""What the runs of a suite say: one row per run, comparisons by pairs, claims checked.
+"""What the runs of a suite say: comparisons by pairs of seeds, and claims checked."""
 
-Reads the ``suite.json`` that ``experiments.ablate`` writes and the folders it names.
-"""
-
-import csv
 import dataclasses
-import io
 import itertools
 import math
-import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from absl import logging
 
-from agentic_grpo.training import metrics
-from experiments.config import fields
-from experiments.runs.files import read_json
 from experiments.studies import statistics
+from experiments.studies.results import LEVELS, METRICS, SuiteResults
 from experiments.studies.statistics import Estimate
 
-MANIFEST = "suite.json"
-MANIFEST_FIELDS = (
-    "name",
-    "docstring",
-    "cells",
-    "arms",
-    "reference",
-    "rows",
-    "columns",
-    "claims",
-    "identical",
-    "search",
-    "runs",
-    "provenance",
-)
-SUMMARY_FIELDS = ("solve_rate_before", "solve_rate_after", "wall_seconds")
-GROUP_SIZE = "rollout.group_size"
-LEVEL = 0.8
 #: 10 ticks against 20 are half of them, whatever exp(log) says.
 ROUNDING = 1e-9
-SOLVE_RATE = "solve_rate"
-TICKS, EPISODES, TOKENS = "ticks", "episodes", "gradient_tokens"
-AFTER_PILOT = "ticks_after_pilot"
-SPENT = (TICKS, AFTER_PILOT, EPISODES, TOKENS)
-#: What arms are compared in: the level at the end, and how soon they reach 80%.
-METRICS = (SOLVE_RATE, *(f"{spent}_to_80" for spent in SPENT))
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Curve:
-    """The evaluations of one run, and what it had spent by each; arrays [E].
-
-    Attributes:
-      ticks, episodes, gradient_tokens: spent, since the warm start.
-      ticks_after_pilot: ticks less those of the pilot, in which nothing is trained.
-      solve_rate: on held-out problems.
-    """
-
-    ticks: np.ndarray
-    ticks_after_pilot: np.ndarray
-    episodes: np.ndarray
-    gradient_tokens: np.ndarray
-    solve_rate: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Result:
-    """One finished run.
-
-    Attributes:
-      cell, arm, seed: which.
-      curve: its evaluations.
-      before, solve_rate: on the test problems, at the two ends.
-      to_80: {"ticks_to_80": ...}; infinite where 80% was not reached and held.
-      seconds: of wall time.
-    """
-
-    cell: str
-    arm: str
-    seed: int
-    curve: Curve
-    before: float
-    solve_rate: float
-    to_80: Mapping[str, float]
-    seconds: float
-
-    def value(self, metric: str) -> float:
-        return self.solve_rate if metric == SOLVE_RATE else self.to_80[metric]
-
-    def horizon(self, metric: str) -> float:
-        """The most it has spent, of what ``metric`` counts."""
-        return float(getattr(self.curve, metric.removesuffix("_to_80"))[-1])
+#: Chance after Holm below which something is said to be so.
+SIGNIFICANT = 0.05
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -102,7 +26,8 @@ class Comparison:
     Attributes:
       cell, arm, reference, metric: what is compared.
       pairs: how many seeds.
-      estimate: difference (of solve rates) or ratio (of what it took to 80%).
+      estimate: difference (of levels) or ratio (of restricted times to 80%).
+      arrived, reference_arrived: seeds that reached 80%; all, of levels.
       holm: the p-value of the paired t test after Holm, over all cells and arms of the
         suite in this metric; NaN where it is not one of them.
     """
@@ -113,102 +38,38 @@ class Comparison:
     metric: str
     pairs: int
     estimate: Estimate
+    arrived: int
+    reference_arrived: int
     holm: float = math.nan
 
+    @property
+    def neutral(self) -> float:
+        """What the estimate is where there is no difference."""
+        return 0.0 if self.metric in LEVELS else 1.0
 
-@dataclasses.dataclass(frozen=True)
-class SuiteResults:
-    """A suite with the runs that have finished.
+    @property
+    def is_censored(self) -> bool:
+        """Whether a seed of either side never reached 80%."""
+        return min(self.arrived, self.reference_arrived) < self.pairs
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Checked:
+    """A claim and what was found.
 
     Attributes:
-      manifest: as in ``suite.json``.
-      results: in the order of the manifest.
+      claim: its fields, see ``suites.Claim``.
+      holds: every part of its rule; None while there is nothing to judge by.
+      found: the numbers, in words.
+      p: two-sided, of the bound that is nearest; NaN where it has no bound.
+      holm: that after Holm, over the claims of the suite.
     """
 
-    manifest: Mapping[str, Any]
-    results: tuple[Result, ...]
-
-    def of(self, cell: str, arm: str) -> dict[int, Result]:
-        """{seed: result} of an arm in a cell."""
-        return {r.seed: r for r in self.results if (r.cell, r.arm) == (cell, arm)}
-
-
-def read(folder: pathlib.Path) -> SuiteResults:
-    """The suite in a folder; runs that are not finished, or damaged, are left out.
-
-    Raises:
-      ValueError: no suite is there, or its manifest cannot be read.
-    """
-    path = folder / MANIFEST
-    if not path.exists():
-        raise ValueError(f"{folder} has no {MANIFEST}: no ablation has been run there")
-    manifest = _with_all(read_json(path), MANIFEST_FIELDS, path)
-    results = []
-    for run in manifest["runs"]:
-        home = folder.parent / run["folder"]
-        if not (home / "summary.json").exists():
-            continue
-        try:
-            results.append(read_result(home, run["cell"], run["arm"], run["seed"]))
-        except (ValueError, FileNotFoundError) as error:
-            logging.warning("%s; the run counts as unfinished", error)
-    return SuiteResults(manifest, tuple(results))
-
-
-def _with_all(tree, names, path):
-    """The object of a file, which must have these fields."""
-    missing = [name for name in names if name not in tree]
-    if missing:
-        raise ValueError(f"{path} has no {missing[0]!r}")
-    return tree
-
-
-def read_result(folder: pathlib.Path, cell: str, arm: str, seed: int) -> Result:
-    """One finished run.
-
-    Raises:
-      ValueError: one of its files is damaged; names it.
-      FileNotFoundError: one of them is missing.
-    """
-    path = folder / "summary.json"
-    summary = _with_all(read_json(path), SUMMARY_FIELDS, path)
-    curve = read_curve(folder)
-    return Result(
-        cell=cell,
-        arm=arm,
-        seed=seed,
-        curve=curve,
-        before=summary["solve_rate_before"],
-        solve_rate=summary["solve_rate_after"],
-        to_80={
-            f"{spent}_to_80": statistics.ticks_to(
-                getattr(curve, spent), curve.solve_rate, level=LEVEL
-            )
-            for spent in SPENT
-        },
-        seconds=summary["wall_seconds"],
-    )
-
-
-def read_curve(folder: pathlib.Path) -> Curve:
-    """The evaluations of a run, with what it had spent by each.
-
-    Counts in the metrics are averages per tick since the line before.
-    """
-    config = dict(fields.flatten(read_json(folder / "config.json")))
-    members = _with_all(config, [GROUP_SIZE], folder / "config.json")[GROUP_SIZE]
-    spent = dict.fromkeys(SPENT, 0.0)
-    rows = []
-    for line in metrics.read(folder):
-        passed = line["tick"] - spent[TICKS]
-        spent[TICKS] = line["tick"]
-        spent[AFTER_PILOT] = line["tick"] - line.get("pilot_ticks", 0.0)
-        spent[EPISODES] += passed * line.get("groups_started", 0.0) * members
-        spent[TOKENS] += passed * line.get("gradient_tokens", 0.0)
-        if "eval/solve_rate" in line:
-            rows.append((*spent.values(), line["eval/solve_rate"]))
-    *columns, rates = np.array(rows, float).reshape(-1, len(SPENT) + 1).T
-    return Curve(**dict(zip(SPENT, columns, strict=True)), solve_rate=rates)
+    claim: Mapping[str, Any]
+    holds: bool | None
+    found: str
+    p: float = math.nan
+    holm: float = math.nan
 
 
 def compare(
@@ -219,14 +80,19 @@ def compare(
     seeds = sorted(ours.keys() & theirs.keys())
     if not seeds:
         return None
-    values = [[r[seed].value(metric) for seed in seeds] for r in (ours, theirs)]
-    if metric == SOLVE_RATE:
+    values = [[side[seed].value(metric) for seed in seeds] for side in (ours, theirs)]
+    if metric in LEVELS:
         estimate = statistics.paired_difference(*values)
     else:
         # At tick 0 nothing is spent yet: a rate that is there from the start took one.
         values = [[max(value, 1.0) for value in side] for side in values]
-        horizon = [max(theirs[seed].horizon(metric), 1.0) for seed in seeds]
-        estimate = statistics.paired_log_ratio(*values, horizon=horizon)
+        # Both are watched for as long as the one that was watched less.
+        watched = [
+            max(min(ours[seed].horizon(metric), theirs[seed].horizon(metric)), 1.0)
+            for seed in seeds
+        ]
+        estimate = statistics.paired_log_ratio(*values, horizon=watched)
+    arrived, theirs_arrived = (int(np.isfinite(side).sum()) for side in values)
     return Comparison(
         cell=cell,
         arm=arm,
@@ -234,6 +100,8 @@ def compare(
         metric=metric,
         pairs=len(seeds),
         estimate=estimate,
+        arrived=arrived,
+        reference_arrived=theirs_arrived,
     )
 
 
@@ -257,8 +125,21 @@ def compare_all(suite: SuiteResults) -> list[Comparison]:
     return comparisons
 
 
-def check(suite: SuiteResults, claim: Mapping[str, Any]) -> tuple[bool | None, str]:
-    """(does it hold, the numbers); None while there are too few pairs for an interval.
+def check_all(suite: SuiteResults) -> list[Checked]:
+    """Every claim of a suite, their p-values after Holm over what was declared."""
+    checked = [check(suite, claim) for claim in suite.manifest["claims"]]
+    adjusted = statistics.holm([one.p for one in checked])
+    return [
+        dataclasses.replace(one, holm=float(p))
+        for one, p in zip(checked, adjusted, strict=True)
+    ]
+
+
+def check(suite: SuiteResults, claim: Mapping[str, Any]) -> Checked:
+    """One claim. It stays open while there are too few pairs for the interval it needs.
+
+    A ratio of times is of *restricted* times, which flatter a candidate that does not
+    arrive: it must also have arrived at least as often as the reference.
 
     Args:
       suite: the results.
@@ -272,22 +153,43 @@ def check(suite: SuiteResults, claim: Mapping[str, Any]) -> tuple[bool | None, s
         claim["metric"],
     )
     if found is None:
-        return None, "no pairs yet"
+        return Checked(claim=claim, holds=None, found="no pairs yet")
     value, low, high = found.estimate[:3]
-    numbers = f"{value:.3f} [{low:.3f}, {high:.3f}], {found.pairs} pairs"
-    if math.isinf(value):
-        return False, f"{numbers}: 80% is not reached by every seed"
-    if math.isnan(low):
-        return None, numbers
-    holds = all(
-        [
-            claim["at_most"] is None or value <= claim["at_most"] + ROUNDING,
-            claim["high_below"] is None or high < claim["high_below"],
-            claim["low_above"] is None or low > claim["low_above"],
-            claim.get("at_least") is None or value >= claim["at_least"] - ROUNDING,
-        ]
+    words = f"{value:.3f} [{low:.3f}, {high:.3f}], {found.pairs} pairs"
+    if found.is_censored:
+        words += f"; {found.arrived} arrive, {found.reference_arrived} of the reference"
+    bounds = [
+        bound
+        for bound in (claim["high_below"], claim["low_above"])
+        if bound is not None
+    ]
+    if found.arrived < found.reference_arrived:
+        holds = False
+    elif bounds and math.isnan(low):
+        holds = None
+    else:
+        holds = all(
+            [
+                claim["at_most"] is None or value <= claim["at_most"] + ROUNDING,
+                claim["high_below"] is None or high < claim["high_below"],
+                claim["low_above"] is None or low > claim["low_above"],
+                claim.get("at_least") is None or value >= claim["at_least"] - ROUNDING,
+            ]
+        )
+    chances = [_chance(found, bound, claim["high_below"]) for bound in bounds]
+    return Checked(
+        claim=claim, holds=holds, found=words, p=max(chances, default=math.nan)
     )
-    return holds, numbers
+
+
+def _chance(found, bound, upper):
+    """Of "the truth is at a bound": 1 where the estimate lies on its wrong side."""
+    value = found.estimate.value
+    if value >= bound if bound == upper else value <= bound:
+        return 1.0
+    return statistics.chance_of(
+        bound, found.estimate, pairs=found.pairs, is_ratio=found.metric not in LEVELS
+    )
 
 
 def largest_difference(suite: SuiteResults, one: str, other: str) -> float | None:
@@ -299,18 +201,3 @@ def largest_difference(suite: SuiteResults, one: str, other: str) -> float | Non
         if (b := suite.of(cell, other).get(seed))
     ]
     return max(found, default=None)
-
-
-def to_csv(results: Iterable[Result]) -> str:
-    """One line per run."""
-    out = io.StringIO()
-    columns = ["cell", "arm", "seed", "solve_rate_before", *METRICS, *SPENT]
-    columns += ["mean_solve_rate", "seconds"]
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(columns)
-    for r in results:
-        values = [r.before, *(r.value(metric) for metric in METRICS)]
-        values += [float(getattr(r.curve, spent)[-1]) for spent in SPENT]
-        values += [float(np.mean(r.curve.solve_rate)), r.seconds]
-        writer.writerow([r.cell, r.arm, r.seed, *(f"{v:.6g}" for v in values)])
-    return out.getvalue()

@@ -15,7 +15,11 @@ import scipy.stats
 #: Up to so many pairs every pattern of signs is tried; above, this many random ones.
 EXACT_PAIRS = 14
 RANDOM_FLIPS = 20_000
+RESAMPLES = 20_000
 CONFIDENCE = 0.95
+
+#: Pairs whose differences spread by less than this share of their size do not spread.
+NO_SPREAD = 1e-9
 
 
 class Estimate(NamedTuple):
@@ -23,9 +27,12 @@ class Estimate(NamedTuple):
 
     Attributes:
       value: the estimate.
-      low, high: its 95% interval; NaN where there is nothing to base one on.
-      p: of the paired t test, two-sided; NaN likewise.
+      low, high: its 95% t interval; NaN where there is nothing to base one on: one
+        pair, or pairs without spread.
+      p: of the paired t test, two-sided; without spread that of the sign-flip test,
+        which needs none; NaN with one pair.
       sign_flip_p: of the sign-flip test.
+      bootstrap_low, bootstrap_high: the interval by bootstrap; NaN as the other.
     """
 
     value: float
@@ -33,6 +40,13 @@ class Estimate(NamedTuple):
     high: float
     p: float
     sign_flip_p: float
+    bootstrap_low: float = math.nan
+    bootstrap_high: float = math.nan
+
+    def intervals_agree(self, neutral: float) -> bool:
+        """Whether both intervals say the same of "there is no difference"."""
+        ours = self.low <= neutral <= self.high
+        return ours == (self.bootstrap_low <= neutral <= self.bootstrap_high)
 
 
 def ticks_to(
@@ -75,29 +89,52 @@ def paired_log_ratio(
     *,
     horizon: float | Sequence[float],
 ) -> Estimate:
-    """Geometric mean of ours / theirs over N pairs; interval and tests on log scale.
+    """Geometric mean of restricted times ours / theirs over N pairs, on the log scale.
+
+    A time is restricted to the horizon of its pair: min(T, tau), which all pairs have,
+    so none is dropped (the restricted mean survival time; Royston and Parmar 2013,
+    doi 10.1186/1471-2288-13-152). Where one side never arrives the ratio is drawn
+    towards 1: in its favour, so say beside it how many arrived.
 
     Args:
-      ours: times of the candidate, above 0; infinity where it never got there.
-      theirs: times of the reference; where it never got there its horizon counts,
-        which is conservative: it would have taken longer.
-      horizon: how long the reference was watched; one number, or one per pair.
+      ours, theirs: times, above 0; infinite where it was not reached.
+      horizon: how long both were watched; one number, or one per pair.
 
     Returns:
-      ``Estimate`` of the ratio, below 1 where the candidate is quicker. If the
-      candidate never got there in any pair, the ratio is infinite and nothing is
-      claimed: its interval is [NaN, inf], its p-values are 1.
+      ``Estimate`` of the ratio, below 1 where ours is quicker.
     """
     ours, theirs = _paired(ours, theirs)
     horizon = np.asarray(horizon, float)
     if not all(np.all(times > 0) for times in (ours, theirs, horizon)):
         raise ValueError("ours, theirs, horizon: times must be above 0 for a ratio")
-    if np.isinf(ours).any():
-        return Estimate(math.inf, math.nan, math.inf, 1.0, 1.0)
-    theirs = np.minimum(theirs, horizon)
-    of_logs = _mean_of_pairs(np.log(ours) - np.log(theirs))
-    value, low, high = (math.exp(x) for x in of_logs[:3])
-    return Estimate(value, low, high, of_logs.p, of_logs.sign_flip_p)
+    of_logs = _mean_of_pairs(
+        np.log(np.minimum(ours, horizon)) - np.log(np.minimum(theirs, horizon))
+    )
+    return of_logs._replace(
+        **{
+            name: math.exp(getattr(of_logs, name))
+            for name in ("value", "low", "high", "bootstrap_low", "bootstrap_high")
+        }
+    )
+
+
+def chance_of(bound: float, estimate: Estimate, *, pairs: int, is_ratio: bool) -> float:
+    """Two-sided p-value of "the truth is ``bound``", by the t interval of an estimate.
+
+    Below 0.05 exactly where the interval leaves the bound out; NaN where there is none.
+
+    Args:
+      bound: on the scale of the estimate.
+      estimate: of N pairs.
+      pairs: N.
+      is_ratio: whether its interval is one of logarithms.
+    """
+    if math.isnan(estimate.low):
+        return math.nan
+    scale = math.log if is_ratio else float
+    value, low, high = (scale(x) for x in estimate[:3])
+    error = (high - low) / (2 * _t(pairs))
+    return float(2 * scipy.stats.t.sf(abs(value - scale(bound)) / error, pairs - 1))
 
 
 def sign_flip_test(differences: Sequence[float]) -> float:
@@ -177,15 +214,36 @@ def _paired(ours, theirs):
 
 
 def _mean_of_pairs(differences):
-    """Mean, t interval, p of the t test, p of the sign-flip test."""
+    """Mean, intervals and p-values of what the pairs differ by."""
     count, mean = len(differences), float(np.mean(differences))
     flip = sign_flip_test(differences)
     if count < 2:
         return Estimate(mean, math.nan, math.nan, math.nan, flip)
-    error = float(np.std(differences, ddof=1)) / math.sqrt(count)
-    half = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1)) * error
-    if error > 0:
-        p = float(2 * scipy.stats.t.sf(abs(mean) / error, count - 1))
-    else:
-        p = 1.0 if mean == 0 else 0.0
-    return Estimate(mean, mean - half, mean + half, p, flip)
+    spread = float(np.std(differences, ddof=1))
+    if spread <= NO_SPREAD * np.max(np.abs(differences)):
+        return Estimate(mean, math.nan, math.nan, flip, flip)
+    error = spread / math.sqrt(count)
+    half = _t(count) * error
+    p = float(2 * scipy.stats.t.sf(abs(mean) / error, count - 1))
+    return Estimate(mean, mean - half, mean + half, p, flip, *_bootstrap(differences))
+
+
+def _bootstrap(differences):
+    """95% expanded percentile interval of the mean (Hesterberg 2015).
+
+    "What teachers should know about the bootstrap", The American Statistician 69(4).
+    Percentiles of resampled means are too narrow for few pairs: they know neither the
+    n / (n - 1) of a variance nor Student's t. Its tails are therefore taken at
+    Phi(-sqrt(n / (n - 1)) t), not at 0.025. The same at every call.
+    """
+    count = len(differences)
+    draws = np.random.default_rng(0).integers(0, count, (RESAMPLES, count))
+    means = differences[draws].mean(axis=1)
+    tail = scipy.stats.norm.cdf(-math.sqrt(count / (count - 1)) * _t(count))
+    low, high = np.quantile(means, [tail, 1.0 - tail])
+    return float(low), float(high)
+
+
+def _t(count):
+    """Student's t at the 95% interval of N pairs."""
+    return float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, count - 1))

@@ -20,7 +20,7 @@ from experiments.sweeps.planning import Point
 PACKAGE = "experiments.configs.ablations"
 FOLDER = pathlib.Path(__file__).parents[1] / "configs" / "ablations"
 
-#: What a claim may be about; see ``comparison.METRICS``.
+#: What a claim may be about; see ``results.METRICS``.
 TICKS_TO_80, SOLVE_RATE = "ticks_to_80", "solve_rate"
 TICKS_AFTER_PILOT = "ticks_after_pilot_to_80"
 

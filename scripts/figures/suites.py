@@ -8,12 +8,12 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from experiments.studies import suites
-from experiments.studies.comparison import (
+from experiments.studies.comparison import SIGNIFICANT, Comparison
+from experiments.studies.results import (
     EPISODES,
     SOLVE_RATE,
     TICKS,
     TOKENS,
-    Comparison,
     SuiteResults,
 )
 from scripts.figures.learning_curves import mean_and_band
@@ -26,9 +26,6 @@ SPENT_LABELS = {
     TOKENS: "thousand gradient tokens",
 }
 UNITS = {TICKS: 1.0, EPISODES: 1e3, TOKENS: 1e3}
-
-#: Chance after Holm below which an effect of a map is marked.
-SIGNIFICANT = 0.05
 
 #: As many cells side by side as can still be read.
 MOST_PANELS = 4
@@ -60,29 +57,33 @@ def draw(
 
 
 def draw_cells(suite: SuiteResults) -> plt.Figure:
-    """Solve rate against ticks, a panel per cell, with the arms that are in all."""
+    """Solve rate against ticks and episodes, a column per cell; the arms in all."""
     manifest = suite.manifest
     cells = [c for c in manifest["cells"] if any(r.cell == c for r in suite.results)]
+    spents = (TICKS, EPISODES)
     figure, panels = plt.subplots(
-        1,
+        len(spents),
         len(cells),
-        figsize=(0.5 + 3.7 * len(cells), 3.4),
+        figsize=(0.5 + 3.7 * len(cells), 6.2),
         sharey=True,
         squeeze=False,
         layout="constrained",
     )
-    for panel, cell in zip(panels[0], cells, strict=True):
+    for column, cell in zip(panels.T, cells, strict=True):
         ends = []
         for index, arm in enumerate(manifest["arms"]):
             if all(suite.of(each, arm) for each in cells):
                 curves = [result.curve for result in suite.of(cell, arm).values()]
-                mean = _draw_arm([panel], [TICKS], curves, look_of(index))
+                mean = _draw_arm(column, spents, curves, look_of(index))
                 ends.append((arm, float(mean[-1]), look_of(index)["color"]))
-        panel.axhline(0.8, color="0.6", linewidth=0.8, linestyle=":")
-        panel.set(title=cell, xlabel=SPENT_LABELS[TICKS], ylim=(-0.02, 1.02))
-        panel.set_xlim(left=0)
-        label_ends(panel, ends, gap=0.065)
-    panels[0, 0].set_ylabel("solve rate on held-out problems")
+        for panel, spent in zip(column, spents, strict=True):
+            panel.axhline(0.8, color="0.6", linewidth=0.8, linestyle=":")
+            panel.set(xlabel=SPENT_LABELS[spent], ylim=(-0.02, 1.02))
+            panel.set_xlim(left=0)
+        column[0].set(title=cell)
+        label_ends(column[0], ends, gap=0.065)
+    for panel in panels[:, 0]:
+        panel.set_ylabel("solve rate on held-out problems")
     _say_what_bands_are(figure, {len(suite.of(r.cell, r.arm)) for r in suite.results})
     return figure
 
@@ -133,7 +134,8 @@ def _draw_arm(panels, spents, curves, look):
 def _say_what_bands_are(figure, counts):
     seeds = "/".join(str(count) for count in sorted(counts))
     figure.supxlabel(
-        f"mean over {seeds} seeds; band: 95% t interval of the mean (two seeds: range)",
+        f"mean over {seeds} seeds; band: 95% t interval of the mean (two seeds: range)"
+        "; ticks and episodes from the first of training, a pilot's included",
         fontsize=7,
         color="0.35",
     )
@@ -151,7 +153,7 @@ def draw_effects(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.
     )
     places = _places(rows)
     for panel, (metric, (title, neutral)) in zip(panels, EFFECTS.items(), strict=True):
-        found = {(c.cell, c.arm): c.estimate for c in comparisons if c.metric == metric}
+        found = {(c.cell, c.arm): c for c in comparisons if c.metric == metric}
         panel.axvline(neutral, color="0.5", linewidth=0.8)
         if neutral == 1.0:
             panel.set_xscale("log")
@@ -177,7 +179,7 @@ def draw_effects(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.
     _ratio_ticks(panels[0])
     figure.supxlabel(
         f"against {manifest['reference']}, paired by seed; bars: 95% t intervals; "
-        "arrow: 80% not reached by every seed",
+        "open mark: a seed of either side never reached 80%, its time is restricted",
         fontsize=7,
         color="0.35",
     )
@@ -207,12 +209,13 @@ def draw_map(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.Figu
                     place = _place_in_grid(manifest, comparison.cell)
                     value, low, high = comparison.estimate[:3]
                     significant = comparison.holm < SIGNIFICANT
-                    text = "never"
-                    if not math.isinf(value):
-                        values[place] = math.log2(value) if neutral == 1.0 else value
-                        text = f"{value:.2f}" + " *" * significant
-                        if not math.isnan(low):
-                            text += f"\n[{low:.2f}, {high:.2f}]"
+                    values[place] = math.log2(value) if neutral == 1.0 else value
+                    text = f"{value:.2f}" + " *" * significant
+                    if not math.isnan(low):
+                        text += f"\n[{low:.2f}, {high:.2f}]"
+                    if comparison.is_censored:
+                        arrived = comparison.arrived, comparison.reference_arrived
+                        text += "\n{} and {} of {}".format(*arrived, comparison.pairs)
                     panel.annotate(
                         text,
                         place[::-1],
@@ -237,8 +240,8 @@ def draw_map(suite: SuiteResults, comparisons: Sequence[Comparison]) -> plt.Figu
             panel.set(xlabel=column_name, ylabel=row_name)
     figure.supxlabel(
         f"against {manifest['reference']}; brown: better, violet: worse; "
-        f"95% t intervals; *: p < {SIGNIFICANT} after Holm; never: not every seed "
-        "reaches 80%",
+        f"95% t intervals; *: p < {SIGNIFICANT} after Holm; k and l of n: seeds that "
+        "reach 80%, and of the reference",
         fontsize=7,
         color="0.35",
     )
@@ -254,21 +257,14 @@ def _places(rows):
     return places
 
 
-def _draw_effect(panel, estimate, place, colour):
-    value, low, high = estimate[:3]
-    if math.isinf(value):
-        panel.plot(
-            1.0,
-            place,
-            marker=">",
-            color=colour,
-            transform=panel.get_yaxis_transform(),
-            clip_on=False,
-        )
-        return
+def _draw_effect(panel, found, place, colour):
+    value, low, high = found.estimate[:3]
     if not math.isnan(low):
         panel.plot([low, high], [place, place], color=colour, linewidth=1.4)
-    panel.plot(value, place, marker="o", markersize=4, color=colour)
+    fill = "none" if found.is_censored else colour
+    panel.plot(
+        value, place, marker="o", markersize=4, color=colour, markerfacecolor=fill
+    )
 
 
 def _ratio_ticks(panel):
