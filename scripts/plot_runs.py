@@ -12,13 +12,16 @@ the folder of a sweep is drawn as its points. Runs of an arm differ in their see
 Rewards of training are smoothed, evaluations never.
 
 With --suite, what ``experiments.ablate`` has run so far: table.md, results.csv and the
-figures, in the folder that --output names.
+figures, in the folder that --output names; with --require_claims it is an error where a
+claim does not hold.
 """
 
 import argparse
 import pathlib
 import shutil
 import sys
+
+import matplotlib.pyplot as plt
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
@@ -34,6 +37,8 @@ def main(arguments: list[str] | None = None) -> None:
             draw_runs(options)
         else:
             write_suite(options.suite, options.output)
+            if options.require_claims:
+                require_claims(options.suite)
     except (OSError, ValueError) as error:
         sys.exit(printable(f"plot_runs: {error}"))
 
@@ -50,6 +55,11 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         help="a picture (default: learning_curve.png); with --suite a folder",
     )
     parser.add_argument(
+        "--require_claims",
+        action="store_true",
+        help="with --suite: fail where a claim of the suite fails or is open",
+    )
+    parser.add_argument(
         "--smoothing",
         type=float,
         default=0.05,
@@ -61,6 +71,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         parser.error("give folders of runs, or --suite=FOLDER")
     if options.suite and not options.output:
         parser.error("--suite needs a folder for its results: --output=FOLDER")
+    if options.require_claims and not options.suite:
+        parser.error("--require_claims is of a suite: --suite=FOLDER")
     if not 0.0 <= options.smoothing < 1.0:
         parser.error(f"--smoothing: {options.smoothing}; it must be in [0, 1)")
     return options
@@ -73,6 +85,7 @@ def draw_runs(options: argparse.Namespace) -> None:
     output = options.output or pathlib.Path("learning_curve.png")
     output.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(output)
+    plt.close(figure)
     print(output)
 
 
@@ -91,12 +104,28 @@ def write_suite(folder: pathlib.Path, output: pathlib.Path) -> None:
     page = report.to_markdown(suite, comparisons)
     for name, figure in suites.draw(suite, comparisons).items():
         figure.savefig(output / f"{name}.png")
+        plt.close(figure)
         page += f"\n![{name}]({name}.png)\n"
     (output / "table.md").write_text(page)
     for name in ("configs.json", "settings.json"):
         if (folder / name).exists():
             shutil.copy(folder / name, output / name)
     print(output)
+
+
+def require_claims(folder: pathlib.Path) -> None:
+    """Prints every claim of a suite with its numbers.
+
+    Raises:
+      ValueError: one of them does not hold.
+    """
+    checked = comparison.check_all(results.read(folder))
+    for one in checked:
+        verdict = {True: "holds", False: "FAILS", None: "is open"}[one.holds]
+        print(printable(f"{verdict}: {one.claim['text']}: {one.found}"))
+    missing = [one.claim["text"] for one in checked if not one.holds]
+    if missing:
+        raise ValueError(f"{folder}: not as claimed: {'; '.join(missing)}")
 
 
 if __name__ == "__main__":

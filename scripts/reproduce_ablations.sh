@@ -10,7 +10,8 @@
 # after an interruption, does only what is left; to interrupt, kill it (SIGTERM).
 #
 #   --quick       the two headline regimes with two seeds, within 15 minutes: this gives
-#                 signs without significance, nothing else
+#                 signs without significance; it says whether they are those of the
+#                 headline claims, and fails if not
 #   --dry-run     only print runs x seconds
 #   --parallel=N  runs side by side; as many as there are processors unless given
 set -euo pipefail
@@ -42,7 +43,7 @@ if [[ -n "$quick" ]]; then
   suites=(quick)
 elif [[ ${#suites[@]} -eq 0 ]]; then
   suites=(
-    credit critic tool_workflow map prior divisor phase_weights staleness anchor baseline
+    credit critic larger tool_workflow map prior divisor phase_weights staleness anchor baseline
     group_size stages
   )
 fi
@@ -78,10 +79,11 @@ trap stop INT TERM
 all="$(IFS=,; echo "${suites[*]}")"
 run "$PYTHON" -m experiments.ablate --suite="$all" --parallel="$parallel" --dry_run
 [[ -z "$dry_run" ]] || exit 0
-flags=()
+flags=() plot_flags=()
 if [[ -n "$quick" ]]; then
   echo "Quick: two seeds give signs without significance, and that is all they give."
   flags=(--untuned)
+  plot_flags=(--require_claims)
 fi
 
 failed=()
@@ -95,11 +97,13 @@ for suite in "${suites[@]}"; do
   [[ "$status" -eq 0 ]] || failed+=("$suite")
   if [[ -f "runs/ablations/$suite/suite.json" ]]; then
     run "$PYTHON" scripts/plot_runs.py --suite="runs/ablations/$suite" \
-      --output="experiments/results/$suite" || failed+=("$suite")
+      --output="experiments/results/$suite" ${plot_flags[@]+"${plot_flags[@]}"} \
+      || failed+=("$suite")
   fi
 done
 if [[ ${#failed[@]} -gt 0 ]]; then
-  echo "Not complete: ${failed[*]}. The same command does what is left." >&2
+  echo "Not complete, or not as claimed: ${failed[*]}. The same command does what is" \
+    "left." >&2
   exit 1
 fi
 echo "Results: experiments/results/{$all}/table.md"

@@ -73,7 +73,7 @@ class Ablation:
             found = read_json_if_whole(place, otherwise="passed over")
             if found is not None and "settings" in found:
                 print(f"settings as in {place}", file=sys.stderr)
-                return found["settings"], {}
+                return self._scaled(found["settings"]), {}
         require(
             self.options.untuned,
             "suite",
@@ -160,6 +160,16 @@ class Ablation:
             points = search.first_points(self.suite)
             planned = {"search": self._jobs(points, self.folder / "search"), **planned}
         return planned
+
+    def _scaled(self, settings):
+        factor = self.suite.rate_factor
+        return {
+            arm: {
+                name: value * factor if name == search.LEARNING_RATE else value
+                for name, value in overrides.items()
+            }
+            for arm, overrides in settings.items()
+        }
 
     def _tune(self):
         path = self.folder / SETTINGS

@@ -112,6 +112,8 @@ class Suite:
       seeds: of every cell, or {cell: seeds}.
       search: how the arms are tuned; None: see ``settings_of``.
       settings_of: the suite whose search gives the settings; None: those of the config.
+      rate_factor: what learning rates of ``settings_of`` are multiplied by: the rule by
+        which the default moves with a model, for one of another size.
       claims: what is claimed of the results, written before there are any.
       identical: pairs of arms whose runs must be the same, tick by tick.
       rows, columns: where the cells form a grid, the names of its two axes and their
@@ -125,6 +127,7 @@ class Suite:
     seeds: tuple[int, ...] | Mapping[str, tuple[int, ...]]
     search: Search | None = None
     settings_of: str | None = None
+    rate_factor: float = 1.0
     claims: tuple[Claim, ...] = ()
     identical: tuple[tuple[str, str], ...] = ()
     rows: tuple[str, tuple] | None = None

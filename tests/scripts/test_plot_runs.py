@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import json
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from agentic_grpo.training import metrics
 from experiments.config import fields
 from experiments.configs import smoke
+from experiments.studies.suites import Claim
 
 pytest.importorskip("matplotlib", reason="an extra: plots")
 
@@ -221,6 +223,30 @@ def test_the_map_stars_what_survives_holm(suite, chance, stars):
     style.plt.close(figure)
 
 
+@pytest.mark.parametrize(("limit", "words"), [(0.0, "holds: "), (-0.1, "FAILS: ")])
+def test_claims_can_be_required(suite, tmp_path, limit, words, capsys):
+    path = suite / "suite.json"
+    manifest = json.loads(path.read_text())
+    claim = Claim(
+        text="no better",
+        metric="solve_rate",
+        cell=manifest["cells"][0],
+        candidate="agentic",
+        reference="outcome",
+        at_most=limit,  # they are alike: 0
+    )
+    manifest["claims"] = [dataclasses.asdict(claim)]
+    path.write_text(json.dumps(manifest))
+    arguments = [f"--suite={suite}", f"--output={tmp_path / 'out'}"]
+    plot_runs.main(arguments)  # a claim that fails is a result
+    try:
+        plot_runs.main([*arguments, "--require_claims"])
+        assert limit == 0.0
+    except SystemExit as error:
+        assert limit < 0.0 and "not as claimed: no better" in str(error)
+    assert words + "no better: 0.000" in capsys.readouterr().out
+
+
 def test_a_suite_without_runs_is_said_by_name(suite, tmp_path):
     for summary in suite.rglob("summary.json"):
         summary.unlink()
@@ -234,6 +260,7 @@ def test_a_suite_without_runs_is_said_by_name(suite, tmp_path):
         ([], "give folders of runs, or --suite"),
         (["runs/a", "--suite=runs/b"], "give folders of runs, or --suite"),
         (["--suite=runs/b"], "--suite needs a folder"),
+        (["runs/a", "--require_claims"], "--require_claims is of a suite"),
         (["runs/a", "--smoothing=2"], "must be in"),
     ],
 )

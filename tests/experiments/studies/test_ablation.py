@@ -11,10 +11,11 @@ import fake_runs
 import pytest
 from tiny_suite import FAST, SLOW, TINY
 
+from experiments.config import optimizer
 from experiments.configs import smoke
 from experiments.studies import (
     ablation,
-    comparison,
+    results,
     search,
     suites,
 )
@@ -58,7 +59,7 @@ def test_ablate_tunes_freezes_and_compares(laboratory_of_fakes, tmp_path):
     assert len(made) - len(tuned) == 2 * (2 + 1)
     settings = json.loads((tmp_path / "tiny" / "settings.json").read_text())
     assert set(settings["settings"]) == {"outcome", "agentic"}
-    suite = comparison.read(tmp_path / "tiny")
+    suite = results.read(tmp_path / "tiny")
     assert len(suite.results) == 6
     assert suite.manifest["provenance"][0]["jax"]
     assert suite.manifest["search"]["agentic"]["inside"] is True
@@ -88,7 +89,7 @@ def test_ablate_again_makes_nothing_again(laboratory_of_fakes, tmp_path, monkeyp
     assert other.run(jobs) == []
     other.write_manifest(settings, chosen, jobs)
     assert len(laboratory_of_fakes) == count
-    assert len(comparison.read(tmp_path / "other").results) == 6
+    assert len(results.read(tmp_path / "other").results) == 6
 
 
 def test_what_is_damaged_is_found_again(laboratory_of_fakes, tmp_path, caplog):
@@ -99,7 +100,7 @@ def test_what_is_damaged_is_found_again(laboratory_of_fakes, tmp_path, caplog):
         (folder / name).write_text("")
     assert ablation.ablate("tiny", options(tmp_path))
     assert (folder / "settings.json").read_bytes() == before
-    assert len(comparison.read(folder).results) == 6
+    assert len(results.read(folder).results) == 6
     assert len(laboratory_of_fakes) == made  # from the runs that are there
     for name in ("settings.json", "suite.json"):
         assert str(folder / name) in caplog.text
@@ -133,6 +134,32 @@ def test_a_suite_waits_for_the_one_that_tunes_its_arms(
     committed.parent.mkdir(parents=True)
     committed.write_text(json.dumps({"settings": {"outcome": {"seed": 5}}}))
     assert later.settings()[0] == {"outcome": {"seed": 5}}
+
+
+def test_tuned_rates_move_with_the_model_and_nothing_else_does(tmp_path, monkeypatch):
+    suite = dataclasses.replace(
+        TINY, search=None, settings_of="credit", rate_factor=0.5
+    )
+    monkeypatch.setattr(
+        suites, "load", lambda name: (smoke.get_config(), suite, "Claim.")
+    )
+    committed = tmp_path / "results" / "credit" / "settings.json"
+    committed.parent.mkdir(parents=True)
+    tuned = {"learner.learning_rate": 6e-4, "algorithm.clip": 0.8}
+    committed.write_text(json.dumps({"settings": {"outcome": tuned}}))
+    settings, _ = ablation.Ablation("later", options(tmp_path)).settings()
+    assert settings == {
+        "outcome": {"learner.learning_rate": 3e-4, "algorithm.clip": 0.8}
+    }
+
+
+def test_a_larger_model_is_trained_at_the_rate_of_the_default_rule():
+    factors = {}
+    for name in ("credit", "larger"):
+        config, suite, _ = suites.load(name)
+        rate = optimizer.peak_rate(config.learner, config.model)
+        factors[name] = rate / suite.rate_factor
+    assert factors["larger"] == pytest.approx(factors["credit"])
 
 
 def command(*arguments):
