@@ -200,7 +200,8 @@ def play_episodes(act, environment, keys, *, split, num_members) -> SnapshotTabl
 
     Returns:
       Rows [N, ...]: tokens, masks, log-probs, rewards, verdicts, levels. The fields
-      that belong to the clock (version, ready_at, served, spent) are not used.
+      that belong to the clock (version, ready_at, served, applied_advantage) are not
+      used.
     """
     layout = environment.spec.layout
     start_keys, stage_keys = split_keys(keys)

@@ -73,7 +73,8 @@ class StageEvents:
       settled: bool []; the verdict was served in an earlier call: the outcome is paid,
         an estimate that comes now has nothing left to say.
       fresh: bool [S]; the stage is young enough to be trained on.
-      spent: float [G, S]; advantage already spent and still to be taken back.
+      applied_advantage: float [G, S]; what was paid early and is still to be taken
+        back.
       forecast: float [G, S]; a critic's forecast of the verdict from the end of the
         stage, meaningful where ``forecast_mask``.
       forecast_mask: bool [G, S]; the stage is over, its feedback is in, and the critic
@@ -95,7 +96,7 @@ class StageEvents:
     fresh: Annotated[jax.Array, "bool [S]"]
     forecast: Annotated[jax.Array, "float [G, S]"]
     forecast_mask: Annotated[jax.Array, "bool [G, S]"]
-    spent: Annotated[jax.Array, "float [G, S]"]
+    applied_advantage: Annotated[jax.Array, "float [G, S]"]
     paid: Annotated[jax.Array, "bool [G, S]"]
     divisor: Annotated[jax.Array, "float [S]"]
 
@@ -131,7 +132,7 @@ class StageEvents:
             "fresh": jnp.ones((*groups, stages), bool),
             "forecast": jnp.zeros(per_stage, jnp.float32),
             "forecast_mask": jnp.zeros(per_stage, bool),
-            "spent": jnp.zeros(per_stage, jnp.float32),
+            "applied_advantage": jnp.zeros(per_stage, jnp.float32),
             "paid": jnp.zeros(per_stage, bool),
             "divisor": jnp.ones((*groups, stages), jnp.float32),
         }
@@ -145,7 +146,7 @@ class StageEvents:
           **news: fields that have changed; without ``ready`` nothing is ready.
         """
         books = {
-            "spent": credit.spent,
+            "applied_advantage": credit.applied_advantage,
             "paid": credit.paid,
             "divisor": credit.divisor,
             "settled": self.settled | self.ready[..., -1],
@@ -163,20 +164,20 @@ class StageCredit:
       mask: bool [2, ..., G, S]; the phase serves this member's stage now.
       clip_low: float [2, ..., G, S]; the ratio may fall to 1 - clip_low.
       clip_high: float [2, ..., G, S]; the ratio may rise to 1 + clip_high.
-      spent: float [..., G, S]; as in ``StageEvents``, after this service.
+      applied_advantage: float [..., G, S]; as in ``StageEvents``, after this service.
       paid: bool [..., G, S]; the same.
       divisor: float [..., S]; the same.
-      silent: bool [2, ..., S]; served here, but nothing told the members apart.
+      zero_variance: bool [2, ..., S]; served here, but nothing told the members apart.
     """
 
     advantage: Annotated[jax.Array, "float [2, ..., G, S]"]
     mask: Annotated[jax.Array, "bool [2, ..., G, S]"]
     clip_low: Annotated[jax.Array, "float [2, ..., G, S]"]
     clip_high: Annotated[jax.Array, "float [2, ..., G, S]"]
-    spent: Annotated[jax.Array, "float [..., G, S]"]
+    applied_advantage: Annotated[jax.Array, "float [..., G, S]"]
     paid: Annotated[jax.Array, "bool [..., G, S]"]
     divisor: Annotated[jax.Array, "float [..., S]"]
-    silent: Annotated[jax.Array, "bool [2, ..., S]"]
+    zero_variance: Annotated[jax.Array, "bool [2, ..., S]"]
 
 
 @record

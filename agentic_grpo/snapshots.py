@@ -41,7 +41,7 @@ class SnapshotTable:
       version: int32 [R, S]; learner step that sampled the stage.
       ready_at: int32 [R, S + 1]; tick of each event, NEVER until it is known.
       served: bool [R, S + 1]; served or expired: in either case done with.
-      spent, paid: float32, bool [R, G, S]; see ``records.StageEvents``.
+      applied_advantage, paid: float32, bool [R, G, S]; see ``records.StageEvents``.
       divisor: float32 [R, S].
       generating: bool [R]; a lane still writes here.
       occupied: bool [R].
@@ -64,7 +64,7 @@ class SnapshotTable:
     version: jax.Array
     ready_at: jax.Array
     served: jax.Array
-    spent: jax.Array
+    applied_advantage: jax.Array
     paid: jax.Array
     divisor: jax.Array
     generating: jax.Array
@@ -94,7 +94,7 @@ def init(layout, *, num_rows, num_members) -> SnapshotTable:
         version=jnp.zeros((rows, stages), jnp.int32),
         ready_at=jnp.full((rows, stages + 1), NEVER, jnp.int32),
         served=jnp.zeros((rows, stages + 1), bool),
-        spent=jnp.zeros(per_stage, jnp.float32),
+        applied_advantage=jnp.zeros(per_stage, jnp.float32),
         paid=jnp.zeros(per_stage, bool),
         divisor=jnp.ones((rows, stages), jnp.float32),
         generating=jnp.zeros((rows,), bool),
@@ -216,19 +216,21 @@ def stage_events(
         fresh=fresh_stages(rows, learner_step=learner_step, max_age=max_age),
         forecast=forecast,
         forecast_mask=rows.acted & is_in[:, None, :-1] & forecast_known,
-        spent=rows.spent,
+        applied_advantage=rows.applied_advantage,
         paid=rows.paid,
         divisor=rows.divisor,
     )
 
 
-def settle(table, rows, ready, event_mask, *, spent, paid, divisor):
+def settle(table, rows, ready, event_mask, *, applied_advantage, paid, divisor):
     """Notes what was spent on rows [U], closes their events, frees what is done."""
     served = table.served.at[rows].get(mode="clip") | ready
     table = dataclasses.replace(
         table,
         served=table.served.at[rows].set(served, mode="drop"),
-        spent=table.spent.at[rows].set(spent, mode="drop"),
+        applied_advantage=table.applied_advantage.at[rows].set(
+            applied_advantage, mode="drop"
+        ),
         paid=table.paid.at[rows].set(paid, mode="drop"),
         divisor=table.divisor.at[rows].set(divisor, mode="drop"),
     )

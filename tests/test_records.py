@@ -114,7 +114,7 @@ def test_the_next_events_have_the_books_of_the_last_call():
     )
     served = rule.apply(rule.init(), events)
     later = events.after(served)
-    np.testing.assert_allclose(later.spent[0, :, 0], [-0.4, 0.4], rtol=1e-6)
+    np.testing.assert_allclose(later.applied_advantage[0, :, 0], [-0.4, 0.4], rtol=1e-6)
     assert np.all(later.paid) and not np.any(later.ready) and not later.settled[0]
     judged = events.after(served, ready=jnp.array([[False, True]]))
     assert judged.after(rule.apply(rule.init(), judged)).settled[0]

@@ -40,7 +40,7 @@ def settle(table, rows, ready, event_mask=BOTH):
         rows,
         jnp.array(ready),
         event_mask,
-        spent=old.spent + 0.25,
+        applied_advantage=old.applied_advantage + 0.25,
         paid=jnp.ones_like(old.paid),
         divisor=old.divisor,
     )
@@ -80,7 +80,9 @@ def test_a_row_is_free_when_nothing_more_can_come(table):
     table = settle(table, [2, 0], [[True, True, True], [True, True, False]])
     # Row 2 is done; row 0 still waits for its verdict.
     np.testing.assert_array_equal(table.occupied, [True, True, False, False])
-    np.testing.assert_array_equal(table.spent[:, 0, 0], [0.25, 0.0, 0.25, 0.0])
+    np.testing.assert_array_equal(
+        table.applied_advantage[:, 0, 0], [0.25, 0.0, 0.25, 0.0]
+    )
 
 
 def test_a_row_that_a_lane_still_writes_is_not_free(table):

@@ -24,7 +24,7 @@ from agentic_grpo.ops.group_advantages import (
     group_advantages,
     group_baseline,
     group_deviation,
-    is_silent,
+    has_zero_variance,
     scale_by_batch,
 )
 from agentic_grpo.ops.importance_ratios import (
@@ -85,9 +85,9 @@ __all__ = [
     "group_baseline",
     "group_deviation",
     "gspo_loss",
+    "has_zero_variance",
     "importance_weights",
     "is_clipped",
-    "is_silent",
     "kl_estimates",
     "kl_loss",
     "kl_reward",

@@ -101,8 +101,8 @@ def returns(
         population = jnp.broadcast_to(started[:, None], to_go.shape)
         if fill == "reached":
             population = population & events.acted
-        advantage, silent = _by_stage(comparison, to_go, population, sigma)
-        return paid_by_verdict(events, advantage, silent, clip)
+        advantage, zero_variance = _by_stage(comparison, to_go, population, sigma)
+        return paid_by_verdict(events, advantage, zero_variance, clip)
 
     return verdict_rule(of_group, len(kinds), decay=decay)
 
@@ -147,14 +147,18 @@ def state_groups(
         def of_stage(to_go, state, acted):
             equals = (state[:, None] == state[None, :]) & acted[None, :]
             compare = functools.partial(comparison.advantages, to_go, sigma=sigma)
-            advantages, silent, _ = jax.vmap(compare)(equals)
-            return masked(jnp.diagonal(advantages), acted), jnp.all(silent | ~acted)
+            advantages, zero_variance, _ = jax.vmap(compare)(equals)
+            return masked(jnp.diagonal(advantages), acted), jnp.all(
+                zero_variance | ~acted
+            )
 
-        among_equals, equals_silent = jax.vmap(of_stage, (1, 1, 1), (1, 0))(
+        among_equals, equals_zero_variance = jax.vmap(of_stage, (1, 1, 1), (1, 0))(
             to_go, state_before(events), acted
         )
         advantage = outcome.advantage[:, None] + state_weight * among_equals
-        return paid_by_verdict(events, advantage, equals_silent & outcome.silent, clip)
+        return paid_by_verdict(
+            events, advantage, equals_zero_variance & outcome.zero_variance, clip
+        )
 
     return verdict_rule(of_group, num_stages, decay=decay)
 
@@ -190,14 +194,14 @@ def value_baseline(
         )
         achieved = masked(events.verdict, events.verdict_mask)[:, None] - before
         acted = events.acted & events.verdict_mask[:, None]
-        advantage, silent = _by_stage(comparison, achieved, acted, sigma)
-        return paid_by_verdict(events, advantage, silent, clip)
+        advantage, zero_variance = _by_stage(comparison, achieved, acted, sigma)
+        return paid_by_verdict(events, advantage, zero_variance, clip)
 
     return verdict_rule(of_group, num_stages, decay=decay)
 
 
 def _by_stage(comparison, values, population, sigma):
-    """(advantages [G, S], silent [S]) of values [G, S], each stage by itself."""
+    """(advantages [G, S], zero_variance [S]) of values [G, S], each stage by itself."""
 
     def of_stage(values, population):
         return comparison.advantages(values, population, sigma)[:2]
@@ -244,9 +248,9 @@ def episode_returns(
     return masked(to_go, events.acted)
 
 
-@expects(events="StageEvents", advantage="float [G, S]", silent="bool [S]")
+@expects(events="StageEvents", advantage="float [G, S]", zero_variance="bool [S]")
 def paid_by_verdict(
-    events: StageEvents, advantage: jax.Array, silent: jax.Array, clip: Clip
+    events: StageEvents, advantage: jax.Array, zero_variance: jax.Array, clip: Clip
 ) -> StageCredit:
     """Credit [G, S] that is due at the verdict, and nothing at any other time."""
     due = (events.ready[-1] & events.acted & events.fresh[None, :]) & (
@@ -254,15 +258,15 @@ def paid_by_verdict(
     )
     never = jnp.zeros_like(due)
     advantage = masked(advantage, due)
-    silent = silent & jnp.any(due, axis=0)
+    zero_variance = zero_variance & jnp.any(due, axis=0)
     both = jnp.stack([never, due])
     return StageCredit(
         advantage=jnp.stack([jnp.zeros_like(advantage), advantage]),
         mask=both,
         clip_low=jnp.full_like(both, clip.low, dtype=advantage.dtype),
         clip_high=jnp.full_like(both, clip.high, dtype=advantage.dtype),
-        spent=events.spent,
+        applied_advantage=events.applied_advantage,
         paid=events.paid,
         divisor=events.divisor,
-        silent=jnp.stack([jnp.zeros_like(silent), silent]),
+        zero_variance=jnp.stack([jnp.zeros_like(zero_variance), zero_variance]),
     )

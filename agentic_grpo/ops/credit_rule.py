@@ -25,10 +25,10 @@ _PHASE_FIRST = StageCredit(
     mask=1,
     clip_low=1,
     clip_high=1,
-    spent=0,
+    applied_advantage=0,
     paid=0,
     divisor=0,
-    silent=1,
+    zero_variance=1,
 )
 
 
@@ -38,7 +38,8 @@ class CreditRule(NamedTuple):
     Attributes:
       init: () -> ``CreditState``.
       apply: (state, ``StageEvents`` of U groups) -> ``StageCredit``, phase first, then
-        U: advantage [2, U, G, S], silent [2, U, S]; spent, paid, divisor [U, ...].
+        U: advantage [2, U, G, S], zero_variance [2, U, S]; applied_advantage, paid,
+        divisor [U, ...].
       update: (state, events, *, axis_name=None) -> (state, diagnostics); learns from
         the verdicts served in this call. Call it *after* ``apply``, so that only groups
         settled strictly before the spending tick enter. ``rewards_left_out`` counts
@@ -205,7 +206,7 @@ def write_on_tokens(
     segment_of_column: np.ndarray,
     action_mask: Array,
     *,
-    exclude_silent: bool = False,
+    exclude_zero_variance: bool = False,
 ) -> TokenCredit:
     """Writes the credit of stages on the tokens that the members wrote in them.
 
@@ -213,18 +214,20 @@ def write_on_tokens(
       stage_credit: [2, ..., G, S] in each phase.
       segment_of_column: int [T], static; 0 is the prompt, s + 1 is stage s.
       action_mask: bool [..., G, T]; tokens that the policy wrote.
-      exclude_silent: leave silent groups that are due nothing out of the mask, so that
-        they neither count in a token mean nor feel a KL or entropy term. Off by
-        default: a silent group is evidence, and dropping it reweights the rest
+      exclude_zero_variance: leave zero-variance groups that are due nothing out of the
+        mask, so that they neither count in a token mean nor feel a KL or entropy term.
+        Off by default: such a group is evidence, and dropping it reweights the rest
         (huggingface/trl#5588, #6365).
 
     Returns:
       ``TokenCredit`` [2, ..., G, T]; all 0 outside its mask.
     """
     stage_mask = stage_credit.mask
-    if exclude_silent:
-        silent = stage_credit.silent[..., None, :] & (stage_credit.advantage == 0.0)
-        stage_mask = stage_mask & ~silent
+    if exclude_zero_variance:
+        zero_variance = stage_credit.zero_variance[..., None, :] & (
+            stage_credit.advantage == 0.0
+        )
+        stage_mask = stage_mask & ~zero_variance
 
     def write(values):
         return on_token_columns(values, segment_of_column)

@@ -1,4 +1,4 @@
-"""Advantages within a group: baselines, divisors, ranks, silent groups.
+"""Advantages within a group: baselines, divisors, ranks, zero-variance groups.
 
 Everything is written for ONE group of G members; the caller vmaps. Members outside the
 *population* (a mask) neither count nor receive credit, whatever their values hold. So
@@ -21,8 +21,8 @@ from agentic_grpo.ops.reductions import (
     square_root,
 )
 
-#: A group whose values differ by less is silent. Eight rewards of 0.3 have a float32
-#: "standard deviation" of 3e-8; dividing by it makes advantages out of rounding.
+#: A group whose values differ by less has zero variance. Eight rewards of 0.3 have a
+#: float32 "standard deviation" of 3e-8; dividing by it makes advantages of rounding.
 SPREAD_FLOOR = 1e-6
 
 #: The least that a deviation is divided by; below it sigma_N takes its place.
@@ -42,7 +42,7 @@ def comparable(values: Array, population: Array) -> jax.Array:
 
 
 @expects(values="float [G]", population="bool [G]")
-def is_silent(values: Array, population: Array) -> jax.Array:
+def has_zero_variance(values: Array, population: Array) -> jax.Array:
     """Does nothing tell the members apart? max - min < 1e-6, or fewer than two.
 
     Args:
@@ -126,13 +126,14 @@ class GroupAdvantages(NamedTuple):
     """What the comparison of one group gives.
 
     Attributes:
-      advantage: float [G]; exactly 0.0 in a silent group and outside the population.
-      silent: bool []; nothing tells the members apart.
+      advantage: float [G]; exactly 0.0 where the variance is zero, and outside the
+        population.
+      zero_variance: bool []; nothing tells the members apart.
       divisor: float []; what was divided by, 1 for the divisor "none".
     """
 
     advantage: jax.Array
-    silent: jax.Array
+    zero_variance: jax.Array
     divisor: jax.Array
 
 
@@ -174,7 +175,7 @@ def group_advantages(
     )
     mask = comparable(rewards, mask)
     values = centred_ranks(rewards, mask) if use_ranks else rewards
-    silent = is_silent(values, mask)
+    zero_variance = has_zero_variance(values, mask)
     if divisor == "none":
         scale = jnp.float32(1.0)
     elif divisor == "running":
@@ -184,13 +185,15 @@ def group_advantages(
         if divisor == "stage":
             scale = jnp.where(scale < SIGMA_FLOOR, sigma, scale)
     centred = centre(values, mask, baseline=baseline)
-    return GroupAdvantages(divided(centred, scale, silent), silent, scale)
+    return GroupAdvantages(divided(centred, scale, zero_variance), zero_variance, scale)
 
 
-@expects(centred="float [G]", divisor="float []", silent="bool []")
-def divided(centred: Array, divisor: jax.Array, silent: jax.Array) -> jax.Array:
-    """centred [G] / divisor, exactly 0 in a silent group."""
-    return jnp.where(silent, 0.0, centred / jnp.where(silent, 1.0, divisor))
+@expects(centred="float [G]", divisor="float []", zero_variance="bool []")
+def divided(centred: Array, divisor: jax.Array, zero_variance: jax.Array) -> jax.Array:
+    """centred [G] / divisor, exactly 0 in a zero-variance group."""
+    return jnp.where(
+        zero_variance, 0.0, centred / jnp.where(zero_variance, 1.0, divisor)
+    )
 
 
 @expects(values="float [G]", population="bool [G]")
@@ -222,8 +225,8 @@ def advantages_by_id(
       divisor, baseline, ddof: as in ``group_advantages``; "own" or "none".
 
     Returns:
-      (advantages float [N], silent bool [N]): the group of each row is silent. A
-      singleton is silent: it has nobody to be compared with.
+      (advantages float [N], zero_variance bool [N]): of the group of each row. A
+      singleton has none: it has nobody to be compared with.
     """
     populations = (group_ids[:, None] == group_ids[None, :]) & mask[None, :]
 
@@ -232,8 +235,8 @@ def advantages_by_id(
             rewards, population, divisor=divisor, baseline=baseline, ddof=ddof
         )
 
-    advantages, silent, _ = jax.vmap(of_row)(populations)
-    return masked(jnp.diagonal(advantages), mask), silent
+    advantages, zero_variance, _ = jax.vmap(of_row)(populations)
+    return masked(jnp.diagonal(advantages), mask), zero_variance
 
 
 @expects(centred="float [..., G]", mask="bool [..., G]")
@@ -258,6 +261,8 @@ def scale_by_batch(
     centred = masked(centred, mask)
     around_mean = masked(centred - masked_mean(centred, mask).over(axis_name), mask)
     deviation = square_root(masked_mean(around_mean**2, mask).over(axis_name))
-    silent = deviation < SPREAD_FLOOR
+    zero_variance = deviation < SPREAD_FLOOR
     chosen = around_mean if recentre else centred
-    return jnp.where(silent, 0.0, chosen / jnp.where(silent, 1.0, deviation))
+    return jnp.where(
+        zero_variance, 0.0, chosen / jnp.where(zero_variance, 1.0, deviation)
+    )

@@ -25,7 +25,7 @@ from agentic_grpo.ops.stage_returns import on_token_columns
 #: Exponents are held within these bounds: e^20 is 5e8, far beyond any use.
 MAX_LOG_RATIO = 20.0
 
-LEVELS = ("token", "stage", "episode")
+GRANULARITIES = ("token", "stage", "episode")
 TREATMENTS = ("none", "truncate", "mask", "keep")
 ANCHORS = ("behaviour", "post_immediate", "proximal")
 
@@ -143,7 +143,7 @@ def importance_weights(
     behaviour_log_probs: Array,
     mask: Array,
     *,
-    level: str = "token",
+    granularity: str = "token",
     treatment: str = "truncate",
     low: float = 0.0,
     high: float = 2.0,
@@ -161,7 +161,7 @@ def importance_weights(
       log_probs: float [..., T]; of today's policy.
       behaviour_log_probs: float [..., T]; recorded at sampling.
       mask: bool [..., T].
-      level: "token", "stage" or "episode".
+      granularity: "token", "stage" or "episode".
       treatment: "none", "truncate" (min(w, high)), "mask" (w if low <= w <= high, else
         0) or "keep" (1 if low <= w <= high, else 0).
       low: of the band.
@@ -172,17 +172,17 @@ def importance_weights(
     Returns:
       float [..., T]; no gradient flows through; 0 outside the mask.
     """
-    require_choice("level", level, LEVELS)
+    require_choice("granularity", granularity, GRANULARITIES)
     require_choice("treatment", treatment, TREATMENTS)
     require(0.0 <= low <= high, "low", low, f"in [0, high], high={high}")
     require(
-        (level == "stage") == (segment_of_column is not None),
+        (granularity == "stage") == (segment_of_column is not None),
         "segment_of_column",
         segment_of_column,
-        f"given with level='stage' and only there; level={level!r}",
+        f"given with granularity='stage' and only there; granularity={granularity!r}",
     )
     arguments = log_probs, behaviour_log_probs, mask
-    if level == "token":
+    if granularity == "token":
         weights = token_ratios(*arguments)
     else:
         over_tokens = geometric_mean_ratios if length_normalised else product_ratios

@@ -38,7 +38,7 @@ def make_objective(
     objective: Objective,
     *,
     anchor: str,
-    level: str,
+    granularity: str,
     treatment: str,
     low: float,
     high: float,
@@ -60,7 +60,7 @@ def make_objective(
     Args:
       objective: one of ``ops.policy_losses``.
       anchor: one of ``ANCHORS``.
-      level, treatment, low, high, length_normalised: of the weights; see
+      granularity, treatment, low, high, length_normalised: of the weights; see
         ``importance_weights``.
       segment_of_column: int [T], static.
 
@@ -80,12 +80,12 @@ def make_objective(
     )
     weigh = functools.partial(
         importance_weights,
-        level=level,
+        granularity=granularity,
         treatment=treatment,
         low=low,
         high=high,
         length_normalised=length_normalised,
-        segment_of_column=segment_of_column if level == "stage" else None,
+        segment_of_column=segment_of_column if granularity == "stage" else None,
     )
 
     @expects(

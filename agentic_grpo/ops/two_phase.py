@@ -32,7 +32,7 @@ from agentic_grpo.records import StageCredit, StageEvents, StageKind
 SIGNALS = ("reward", "forecast")
 
 #: Where the stage stands in what ``vmap`` over stages returns.
-_BY_STAGE = GroupAdvantages(advantage=1, silent=0, divisor=0)
+_BY_STAGE = GroupAdvantages(advantage=1, zero_variance=0, divisor=0)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -94,25 +94,27 @@ def two_phase_credit(
       config: static.
 
     Returns:
-      ``StageCredit``. After the verdict nothing is outstanding: ``spent`` is 0 unless
-      the stage was too old to be corrected. An estimate that comes after the verdict
-      is not paid any more; what is kept still is.
+      ``StageCredit``. After the verdict nothing is outstanding: ``applied_advantage``
+      is 0 unless the stage was too old to be corrected. An estimate that comes after
+      the verdict is not paid any more; what is kept still is.
     """
-    advantage, mask, silent, divisor = _immediate(events, sigma, beta, config)
+    advantage, mask, zero_variance, divisor = _immediate(events, sigma, beta, config)
     taken_back = jnp.asarray(config.are(*config.taken_back))[None, :]
     paid = events.paid | mask
     divisor = jnp.where(jnp.any(mask, axis=0), divisor, events.divisor)
-    spent = events.spent + jnp.where(taken_back, advantage, 0.0)
+    applied = events.applied_advantage + jnp.where(taken_back, advantage, 0.0)
     if config.serves_verdict:
-        due, due_silent = _correction(events, spent, paid, divisor, sigma, config)
+        due, due_zero_variance = _correction(
+            events, applied, paid, divisor, sigma, config
+        )
         due_mask = (events.ready[-1] & events.acted & events.fresh[None, :]) & (
             paid | events.verdict_mask[:, None]
         )
     else:
         due, due_mask = jnp.zeros_like(advantage), jnp.zeros_like(mask)
-        due_silent = jnp.zeros_like(silent)
+        due_zero_variance = jnp.zeros_like(zero_variance)
     clip_low, clip_high = (
-        jnp.stack([jnp.full_like(spent, first), jnp.where(paid, later, first)])
+        jnp.stack([jnp.full_like(applied, first), jnp.where(paid, later, first)])
         for first, later in zip(
             config.clips.first, config.clips.correction, strict=True
         )
@@ -122,15 +124,17 @@ def two_phase_credit(
         mask=jnp.stack([mask, due_mask]),
         clip_low=clip_low,
         clip_high=clip_high,
-        spent=jnp.where(due_mask, 0.0, spent),
+        applied_advantage=jnp.where(due_mask, 0.0, applied),
         paid=paid,
         divisor=divisor,
-        silent=jnp.stack([silent, due_silent & jnp.any(due_mask, axis=0)]),
+        zero_variance=jnp.stack(
+            [zero_variance, due_zero_variance & jnp.any(due_mask, axis=0)]
+        ),
     )
 
 
 def _immediate(events, sigma, beta, config):
-    """(advantage [G, S], mask [G, S], silent [S], divisor [S])."""
+    """(advantage [G, S], mask [G, S], zero_variance [S], divisor [S])."""
     payable = jnp.asarray(config.rewarded) & ~(
         jnp.asarray(config.are(*config.taken_back)) & events.settled
     )
@@ -139,17 +143,17 @@ def _immediate(events, sigma, beta, config):
     )[None, :]
     if not config.rewarded.any():
         nothing = jnp.zeros_like(events.ready[:-1])
-        return masked(events.spent, mask), mask, nothing, events.divisor
+        return masked(events.applied_advantage, mask), mask, nothing, events.divisor
     values, population = _filled(events, config)
 
     def of_stage(values, population):
         return config.comparison.advantages(values, population, sigma)
 
-    advantage, silent, divisor = jax.vmap(of_stage, (1, 1), _BY_STAGE)(
+    advantage, zero_variance, divisor = jax.vmap(of_stage, (1, 1), _BY_STAGE)(
         values, population
     )
     advantage = masked(advantage * beta[None, :], mask)
-    return advantage, mask, silent & jnp.any(mask, axis=0), divisor
+    return advantage, mask, zero_variance & jnp.any(mask, axis=0), divisor
 
 
 def _filled(events, config):
@@ -173,27 +177,33 @@ def _filled(events, config):
     return tuple(jnp.where(first, a, b) for a, b in zip(*by_kind, strict=True))
 
 
-def _correction(events, spent, paid, divisor, sigma, config):
-    """(what is due [G, S], silent [S]) now that the verdict is in."""
+def _correction(events, applied, paid, divisor, sigma, config):
+    """(what is due [G, S], zero_variance [S]) now that the verdict is in."""
     comparison, present = config.comparison, events.verdict_mask
     outcome = comparison.advantages(masked(events.verdict, present), present, sigma)
-    silent = jnp.broadcast_to(outcome.silent, divisor.shape)
+    zero_variance = jnp.broadcast_to(outcome.zero_variance, divisor.shape)
     if comparison.divisor == "stage":
-        return _by_frozen_divisor(outcome, spent, paid, divisor, config), silent
-    due = _telescoped(outcome, spent, config)
+        return _by_frozen_divisor(
+            outcome, applied, paid, divisor, config
+        ), zero_variance
+    due = _telescoped(outcome, applied, config)
     if comparison.divisor != "own" or comparison.use_ranks:
-        return due, silent
-    reported, reported_silent, defined = _as_reported(events, paid, sigma, config)
-    silent = jnp.where(jnp.any(defined, axis=0), reported_silent, silent)
-    return jnp.where(defined, reported, due), silent
+        return due, zero_variance
+    reported, reported_zero_variance, defined = _as_reported(
+        events, paid, sigma, config
+    )
+    zero_variance = jnp.where(
+        jnp.any(defined, axis=0), reported_zero_variance, zero_variance
+    )
+    return jnp.where(defined, reported, due), zero_variance
 
 
-def _telescoped(outcome: GroupAdvantages, spent, config):
+def _telescoped(outcome: GroupAdvantages, applied, config):
     """D_s = weight A_outcome - spent_s; [G, S]."""
-    return config.verdict_weight * outcome.advantage[:, None] - spent
+    return config.verdict_weight * outcome.advantage[:, None] - applied
 
 
-def _by_frozen_divisor(outcome: GroupAdvantages, spent, paid, divisor, config):
+def _by_frozen_divisor(outcome: GroupAdvantages, applied, paid, divisor, config):
     """D_s = weight A_outcome divisor_N / divisor_s - spent_s; [G, S].
 
     divisor_N is the verdict's own; divisor_s is what the stage was paid with, or
@@ -201,15 +211,15 @@ def _by_frozen_divisor(outcome: GroupAdvantages, spent, paid, divisor, config):
     """
     frozen = jnp.where(jnp.any(paid, axis=0), divisor, outcome.divisor)
     rescaled = outcome.advantage[:, None] * (outcome.divisor / frozen)[None, :]
-    return config.verdict_weight * rescaled - spent
+    return config.verdict_weight * rescaled - applied
 
 
 def _as_reported(events, paid, sigma, config):
     """D_s = weight (d_s - baseline) / std d_s with d_s = r_N - r_s.
 
     Returns:
-      (what is due [G, S], silent [S], bool [G, S]: whom it is defined for, where two
-      members at least were paid at once and judged).
+      (what is due [G, S], zero_variance [S], bool [G, S]: whom it is defined for, where
+      two members at least were paid at once and judged).
     """
     present = events.verdict_mask[:, None]
     taken_back = jnp.asarray(config.are(*config.taken_back))[None, :]
@@ -222,6 +232,6 @@ def _as_reported(events, paid, sigma, config):
     def of_stage(delta, corrects):
         return config.comparison.advantages(delta, corrects, sigma)
 
-    reported, silent, _ = jax.vmap(of_stage, (1, 1), _BY_STAGE)(delta, corrects)
+    reported, zero_variance, _ = jax.vmap(of_stage, (1, 1), _BY_STAGE)(delta, corrects)
     enough = jnp.sum(corrects, axis=0) >= 2
-    return config.verdict_weight * reported, silent, corrects & enough[None, :]
+    return config.verdict_weight * reported, zero_variance, corrects & enough[None, :]

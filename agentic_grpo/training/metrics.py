@@ -8,6 +8,7 @@ import json
 import math
 import os
 import pathlib
+import warnings
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -16,6 +17,12 @@ import numpy as np
 from agentic_grpo.training import whole_files
 
 FILE_NAME = "metrics.jsonl"
+
+#: Names, or parts of them, that were other ones in 0.1: old runs are read by today's.
+RENAMED = {
+    "rewards_not_finite": "rewards_refused",
+    "/silent_share/": "/zero_variance_share/",
+}
 
 
 class MetricsWriter:
@@ -107,7 +114,8 @@ class MetricsWriter:
 def read(path: str | os.PathLike) -> list[dict[str, float]]:
     """The lines of a run (its folder or the file); null becomes NaN.
 
-    A last line that a crash left half-written is passed over.
+    A last line that a crash left half-written is passed over. Numbers of an older
+    version are given by the names of today, with one warning.
 
     Raises:
       FileNotFoundError: there are no metrics.
@@ -118,10 +126,29 @@ def read(path: str | os.PathLike) -> list[dict[str, float]]:
         path = path / FILE_NAME
     if not path.is_file():
         raise FileNotFoundError(f"{path}: no metrics here; is it the folder of a run?")
+    lines = [line for line, _ in _lines(path)]
+    names = {name: _current(name) for name in {name for line in lines for name in line}}
+    old = sorted(name for name, now in names.items() if now != name)
+    if old:
+        warnings.warn(
+            f"{path}: names of an older version: {old[0]!r} is {names[old[0]]!r} now"
+            + (f", and {len(old) - 1} others" if len(old) > 1 else ""),
+            FutureWarning,
+            stacklevel=2,
+        )
     return [
-        {name: math.nan if value is None else value for name, value in line.items()}
-        for line, _ in _lines(path)
+        {
+            names[name]: math.nan if value is None else value
+            for name, value in line.items()
+        }
+        for line in lines
     ]
+
+
+def _current(name):
+    for old, now in RENAMED.items():
+        name = name.replace(old, now)
+    return name
 
 
 def _to_number(name: str, value: Any) -> int | float | None:

@@ -158,16 +158,16 @@ def settle(program, table, served: Served, credit_state, accepted, *, in_pilot=F
       (table, credit state, metrics: how many events are done with).
     """
     credit = served.credit
-    noted = credit.spent, credit.paid, credit.divisor
+    noted = credit.applied_advantage, credit.paid, credit.divisor
     event_mask = events_served(program, in_pilot)
 
-    def of_block(table, slots, ready, spent, paid, divisor):
+    def of_block(table, slots, ready, applied, paid, divisor):
         return snapshots.settle(
             table,
             slots,
             ready,
             event_mask,
-            spent=spent,
+            applied_advantage=applied,
             paid=paid,
             divisor=divisor,
         )
@@ -246,7 +246,10 @@ def _batch_of(program, rows, credit, in_pilot):
         credit = dataclasses.replace(credit, mask=credit.mask & ~in_pilot)
     segments = program.environment.spec.layout.segment_of_column
     token_credit = credit_ops.write_on_tokens(
-        credit, segments, rows.action_mask, exclude_silent=program.exclude_silent
+        credit,
+        segments,
+        rows.action_mask,
+        exclude_zero_variance=program.exclude_zero_variance,
     )
     return learner.Batch(
         tokens=blocks.merge(rows.tokens),

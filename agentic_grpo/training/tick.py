@@ -40,8 +40,8 @@ class Program:
       update_slots: U, rows per block that the learner serves per tick.
       max_age: learner steps after which a stage is too old to be trained on.
       passes: optimizer steps per tick over the same rows.
-      exclude_silent: leave tokens of groups that nothing tells apart out of the loss's
-        counts, of KL and of entropy.
+      exclude_zero_variance: leave tokens of groups that nothing tells apart out of the
+        loss's counts, of KL and of entropy.
       anchor_after_immediate: take the anchor of the correction's ratio anew after the
         immediate update (one more forward pass per tick).
       critic: how a critic forecasts and learns; None: there is none.
@@ -61,7 +61,7 @@ class Program:
     update_slots: int
     max_age: int
     passes: int = 1
-    exclude_silent: bool = False
+    exclude_zero_variance: bool = False
     anchor_after_immediate: bool = False
     critic: CriticSettings | None = None
     pilot_groups: int = 0

@@ -28,8 +28,8 @@ def of_credit(layout, events, rows, credit, step) -> dict:
         served = jnp.any(mask, axis=1)
         for stage, spec in enumerate(layout.stages):
             here = served[:, stage]
-            metrics[f"{phase}/silent_share/{spec.name}"] = masked_mean(
-                credit.silent[index, :, stage].astype(jnp.float32), here
+            metrics[f"{phase}/zero_variance_share/{spec.name}"] = masked_mean(
+                credit.zero_variance[index, :, stage].astype(jnp.float32), here
             )
         age = (step - rows.version).astype(jnp.float32)
         metrics[f"{phase}/staleness"] = masked_mean(age, served)

@@ -13,7 +13,7 @@ from agentic_grpo.ops import (
     objective,
     policy_losses,
 )
-from agentic_grpo.ops.importance_ratios import LEVELS, TREATMENTS
+from agentic_grpo.ops.importance_ratios import GRANULARITIES, TREATMENTS
 from experiments.config.checks import choose, require
 from experiments.config.critic import SIGNALS
 
@@ -116,7 +116,7 @@ def _own_options(options, spec):
         options["prior"] = credit.Prior(
             beta=options.pop("prior_beta"), groups=options.pop("prior_groups")
         )
-        fixed = options.pop("fixed_worth")
+        fixed = options.pop("fixed_beta")
         options["fixed_beta"] = None if fixed < 0 else fixed
         options["num_levels"] = len(spec.levels) if options.pop("by_level") else 1
     return options
@@ -145,7 +145,7 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
     per_tick = learner.trained_tokens_per_tick or _tokens_per_tick(sizes, config, spec)
     choose("learner.kl_estimator", learner.kl_estimator, dict.fromkeys(KL_ESTIMATORS))
     kl_loss = choose("learner.kl_form", learner.kl_form, KL_FORMS)
-    for name, names in (("level", LEVELS), ("treatment", TREATMENTS)):
+    for name, names in (("granularity", GRANULARITIES), ("treatment", TREATMENTS)):
         field = f"importance_{name}"
         choose(f"algorithm.{field}", algorithm[field], dict.fromkeys(names))
     require(
@@ -158,7 +158,7 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
         built = objective.make_objective(
             loss,
             anchor=algorithm.anchor,
-            level=algorithm.importance_level,
+            granularity=algorithm.importance_granularity,
             treatment=algorithm.importance_treatment,
             low=algorithm.importance_low,
             high=algorithm.importance_high,

@@ -175,7 +175,7 @@ def _program(config, environment) -> tick.Program:
         update_slots=per_block["update_slots"],
         max_age=config.algorithm.max_age,
         passes=config.learner.passes,
-        exclude_silent=config.algorithm.exclude_silent,
+        exclude_zero_variance=config.algorithm.exclude_zero_variance,
         anchor_after_immediate=config.algorithm.anchor == "post_immediate",
         critic=critic.settings(
             config,

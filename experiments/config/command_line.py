@@ -13,7 +13,7 @@ from types import ModuleType
 from ml_collections import ConfigDict
 
 from agentic_grpo.training import paths
-from experiments.config import fields
+from experiments.config import fields, renames
 
 #: --config.FIELD=VALUE or --sweep.FIELD=VALUE,VALUE, with one dash or two.
 _DOTTED = re.compile(r"--?(config|sweep)\.")
@@ -81,6 +81,7 @@ def load_module(file: str) -> ModuleType:
 def _change(text):
     """ "learner.learning_rate=1e-4" -> (its name, its value)."""
     field, equals, value = text.partition("=")
+    field = renames.current(field)
     kind = fields.kind_of(field)
     if not equals:
         raise ValueError(

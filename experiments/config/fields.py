@@ -14,7 +14,12 @@ from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
+from experiments.config import renames
 from experiments.configs import default
+
+#: Versions of the schema that are read, and whether a field may be missing: one that
+#: came later takes its default, which leaves an old run what it was.
+_READ = {1: True, 2: False}
 
 
 class Kind(NamedTuple):
@@ -143,7 +148,7 @@ def change(config: ConfigDict, changes: Mapping[str, Any]) -> ConfigDict:
       ValueError: names the field, the value and the rule.
     """
     copy = config.copy_and_resolve_references().unlock()
-    for field, value in changes.items():
+    for field, value in renames.all_current(changes).items():
         *groups, name = field.split(".")
         value = convert(field, value)
         functools.reduce(lambda group, part: group[part], groups, copy)[name] = value
@@ -167,7 +172,8 @@ def from_tree(tree: Any) -> ConfigDict:
     """The locked config that was written as JSON.
 
     Lists become the tuples that they were, and null the None of a field that may be
-    None, so that the config is the one that was written, in every field and type.
+    None, so that the config is the one that was written, in every field and type. One
+    of version 1 is read by its old names; it becomes one of today's version.
 
     Args:
       tree: as ``json.loads`` gives it; anything.
@@ -177,16 +183,16 @@ def from_tree(tree: Any) -> ConfigDict:
     """
     if not isinstance(tree, dict):
         raise ValueError(f"a config must be an object of fields, not {tree!r}")
-    version = default.get_config().schema_version
     written = tree.get("schema_version")
-    if written != version:
+    if type(written) is not int or written not in _READ:
         raise ValueError(
-            f"schema_version={written!r} must be {version}: another version of the "
-            "experiments wrote it"
+            f"schema_version={written!r} must be one of {tuple(_READ)}: another "
+            "version of the experiments wrote it"
         )
-    values = dict(flatten(tree))
+    values = renames.all_current(dict(flatten(tree)))
+    values["schema_version"] = default.get_config().schema_version
     config = change(default.get_config(), values)
     missing = [field for field in kinds() if field not in values]
-    if missing:
+    if missing and not _READ[written]:
         raise ValueError(f"{missing[0]!r} is missing")
     return config

@@ -100,7 +100,7 @@ SHARES_BELOW_ONE = ("algorithm.decay", "learner.b1", "learner.b2")
 SHARES_OR_MINUS_ONE = (
     "agent.code_execution.repair_share",
     "agent.tool_workflow.repair_share",
-    "algorithm.calibrated.fixed_worth",
+    "algorithm.calibrated.fixed_beta",
 )
 NAMED_SHARES = (
     "agent.code_execution.competence",

@@ -102,11 +102,11 @@ def get_config() -> ConfigDict:
         aggregation="constant",  # or token_mean, sequence_mean_token_mean, ..._sum
         anchor="behaviour",  # behaviour, post_immediate, proximal
         importance_treatment="none",  # none, truncate, mask; of the other two anchors
-        importance_level="token",  # token, stage, episode
+        importance_granularity="token",  # token, stage, episode
         importance_length_normalised=False,  # of stage and episode
         importance_low=0.5,  # of mask
         importance_high=2.0,
-        exclude_silent=False,  # groups that nothing tells apart count in no mean
+        exclude_zero_variance=False,  # groups that nothing tells apart count in no mean
         max_age=64,  # learner steps after which a stage is too old to be trained on
         # fill, skill_fill: what stopped members count as: carry_forward, zero, reached
         immediate=create(**fills, **_defaults(credit.immediate, "skill_weight")),
@@ -124,7 +124,7 @@ def get_config() -> ConfigDict:
             **fills,
             prior_beta=prior.beta,
             prior_groups=prior.groups,
-            fixed_worth=-1.0,  # in [0, 1]: beta is this and never learnt; -1: learnt
+            fixed_beta=-1.0,  # in [0, 1]: beta is this and never learnt; -1: learnt
             by_level=False,
         ),
         returns=create(**_defaults(credit.returns, "discount", "skill_weight", "fill")),

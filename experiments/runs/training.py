@@ -133,7 +133,7 @@ def _tell_who_was_idle(state, runs, going, progress):
             progress.message(
                 f"{run.folder}: the learner took no step in {run.config.num_ticks} "
                 "ticks: nothing that came in told the members of a group apart "
-                "(*/silent_share, lanes_without_row), or no gradient was finite "
+                "(*/zero_variance_share, lanes_without_row), or no gradient was finite "
                 "(not_finite)"
             )
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from experiments.config import fields
+from experiments.config import fields, renames
 from experiments.config.checks import require
 
 LONGEST_VALUE = 40
@@ -30,7 +30,7 @@ def parse(arguments: Sequence[str]) -> dict[str, list]:
     axes = {}
     for argument in arguments:
         field, equals, text = argument.partition("=")
-        flag = f"sweep.{field}"
+        flag, field = f"sweep.{field}", renames.current(field)
         require(equals and text, flag, text, "FIELD=VALUE,VALUE,...")
         require(field not in axes, flag, text, "given once")
         axes[field] = values = _values(field, text)

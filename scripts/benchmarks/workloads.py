@@ -111,7 +111,7 @@ def learner_settings(layout, trained_tokens: float) -> learner.LearnerSettings:
         objective=objective.make_objective(
             ppo_clip_loss,
             anchor="behaviour",
-            level="token",
+            granularity="token",
             treatment="none",
             low=0.5,
             high=2.0,

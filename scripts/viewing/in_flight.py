@@ -82,7 +82,7 @@ def _stage(layout, reader, row, index, state, log_probs_now) -> Stage:
             problem=None,
             log_probs=row.log_probs,
             log_probs_now=log_probs_now,
-            spent=row.spent[member, index] if is_noted else None,
+            spent=row.applied_advantage[member, index] if is_noted else None,
             corrected=None,
             arrived=row.ready_at[index] <= state.tick,
         )

@@ -298,7 +298,9 @@ def test_no_row_active_writes_nothing(model, params, batch):
         assert not np.any(actions.log_probs) and not np.any(actions.entropy)
 
 
-def test_score_is_silent_on_padding_and_its_gradient_ignores_it(model, params, batch):
+def test_score_has_zero_variance_on_padding_and_its_gradient_ignores_it(
+    model, params, batch
+):
     token_mask = batch["token_mask"]
 
     @jax.jit

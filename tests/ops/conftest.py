@@ -34,7 +34,7 @@ def make_events(seed=0, **changes):
         "fresh": np.ones((U, S), bool),
         "forecast": rng.uniform(size=(U, G, S)),
         "forecast_mask": np.ones((U, G, S), bool),
-        "spent": np.zeros((U, G, S)),
+        "applied_advantage": np.zeros((U, G, S)),
         "paid": np.zeros((U, G, S), bool),
         "divisor": np.ones((U, S)),
     } | changes

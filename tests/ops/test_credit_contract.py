@@ -132,14 +132,14 @@ def test_equal_rewards_are_exactly_zero_and_reported(name, make_events, serve):
     np.testing.assert_array_equal(total, 0.0)
     for served in credits:
         paid = np.any(served.mask, axis=2)
-        np.testing.assert_array_equal(np.asarray(served.silent) & paid, paid)
+        np.testing.assert_array_equal(np.asarray(served.zero_variance) & paid, paid)
 
 
 @pytest.mark.parametrize("name", RULES)
 def test_nothing_is_paid_when_nothing_is_ready(name, make_events, serve):
     total, credits, _ = serve(RULES[name], make_events(), [[]])
     np.testing.assert_array_equal(total, 0.0)
-    assert not np.any(credits[0].mask) and not np.any(credits[0].silent)
+    assert not np.any(credits[0].mask) and not np.any(credits[0].zero_variance)
 
 
 @pytest.mark.parametrize("name", RULES)

@@ -206,31 +206,33 @@ def test_own_divisor_takes_back_where_only_one_verdict_came(make_events, serve):
     np.testing.assert_allclose(total[0, :, 3, 0], np.sqrt(3.0), rtol=1e-6)
     np.testing.assert_allclose(total[1, :, 3, 0], -np.sqrt(3.0), rtol=1e-6)
     np.testing.assert_allclose(total.sum(0)[..., ESTIMATES], 0.0, atol=1e-7)
-    np.testing.assert_array_equal(credits[-1].spent, 0.0)
+    np.testing.assert_array_equal(credits[-1].applied_advantage, 0.0)
 
 
 def test_half_of_a_silent_verdict_is_still_taken_back(make_events, serve):
-    """Silent groups: credit exactly 0.0 and reported, but what was spent goes back."""
+    """Zero variance: credit exactly 0.0 and reported, but what was spent goes back."""
     verdict = np.full((3, 4), 0.3)
     events = make_events(6, verdict=verdict)
     total, credits, _ = serve(RUNNING, events, IN_ORDER)
     assert np.abs(total[0][..., ESTIMATES]).max() > 0.1
     np.testing.assert_array_equal(total.sum(0)[..., ESTIMATES], 0.0)
     np.testing.assert_array_equal(total[1][..., BARE], 0.0)
-    np.testing.assert_array_equal(credits[-1].silent[1], True)
-    assert not np.any(credits[-1].silent[0])
-    np.testing.assert_array_equal(credits[-1].spent, 0.0)
+    np.testing.assert_array_equal(credits[-1].zero_variance[1], True)
+    assert not np.any(credits[-1].zero_variance[0])
+    np.testing.assert_array_equal(credits[-1].applied_advantage, 0.0)
 
 
 def test_a_stage_that_grew_too_old_keeps_its_debt(make_events, serve):
-    """A correction past the age limit expires in sight: ``spent`` stays outstanding."""
+    """A correction past the age limit expires in sight: the advantage stays applied."""
     events = make_events(7)
     schedule = [[0], [3], {"ready": [VERDICT], "fresh": _OLD}]
     total, credits, _ = serve(RUNNING, events, schedule)
     np.testing.assert_array_equal(total[1][..., 0], 0.0)
     assert not np.any(credits[-1].mask[1][..., 0])
-    np.testing.assert_array_equal(credits[-1].spent[..., 0], credits[0].spent[..., 0])
-    np.testing.assert_array_equal(credits[-1].spent[..., 3], 0.0)
+    np.testing.assert_array_equal(
+        credits[-1].applied_advantage[..., 0], credits[0].applied_advantage[..., 0]
+    )
+    np.testing.assert_array_equal(credits[-1].applied_advantage[..., 3], 0.0)
 
 
 def test_each_event_is_paid_once_even_if_it_is_served_twice(make_events, serve):

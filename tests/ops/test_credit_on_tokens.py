@@ -31,7 +31,7 @@ def test_credit_is_written_on_the_tokens_of_its_stage_only(make_events, serve):
 def test_silent_groups_can_leave_the_denominator_and_the_kl(make_events, serve):
     """trl#6365: two groups of 2x5 tokens, one of them silent: 20 tokens, or 10.
 
-    trl#5588: whether a silent group still feels the KL pull is a named switch.
+    trl#5588: whether a zero-variance group still feels the KL pull is a named switch.
     """
     verdict = np.array([[1, 0, 0, 1], [0.5] * 4, [0.5] * 4])
     _, credits, _ = serve(
@@ -40,7 +40,7 @@ def test_silent_groups_can_leave_the_denominator_and_the_kl(make_events, serve):
     actions = jnp.ones((3, 4, 9), bool)
     included = credit.write_on_tokens(credits[0], SEGMENTS, actions)
     excluded = credit.write_on_tokens(
-        credits[0], SEGMENTS, actions, exclude_silent=True
+        credits[0], SEGMENTS, actions, exclude_zero_variance=True
     )
     assert included.mask[1].sum() == 3 * 4 * 7
     assert excluded.mask[1].sum() == 1 * 4 * 7
@@ -51,7 +51,7 @@ def test_a_silent_group_that_owes_something_is_not_excluded(make_events, serve):
     events = make_events(2, verdict=np.full((3, 4), 0.5))
     _, credits, _ = serve(AGENTIC, events, [[0], [VERDICT]])
     tokens = credit.write_on_tokens(
-        credits[1], SEGMENTS, jnp.ones((3, 4, 9), bool), exclude_silent=True
+        credits[1], SEGMENTS, jnp.ones((3, 4, 9), bool), exclude_zero_variance=True
     )
     assert np.all(tokens.mask[1][..., SEGMENTS == 1])
     assert not np.any(tokens.mask[1][..., SEGMENTS == 3])

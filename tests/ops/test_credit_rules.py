@@ -54,7 +54,7 @@ def test_immediate_pays_stage_rewards_and_nothing_else(divisor, make_events, ser
             np.testing.assert_allclose(total[0, u, :, s], expected, atol=1e-6)
     np.testing.assert_array_equal(total[1], 0.0)
     np.testing.assert_array_equal(total[..., 2], 0.0)
-    np.testing.assert_array_equal(credits[-1].spent, 0.0)
+    np.testing.assert_array_equal(credits[-1].applied_advantage, 0.0)
 
 
 def test_a_tiny_stage_spread_falls_back_to_sigma(make_events, serve):
@@ -87,7 +87,7 @@ def test_a_skill_can_be_treated_as_an_estimate_as_publicly_reported(make_events,
     events = make_events(4)
     total, credits, _ = serve(rule, events, IN_ORDER)
     np.testing.assert_allclose(total.sum(0)[..., 1], total.sum(0)[..., 2], atol=1e-6)
-    assert np.any(credits[1].spent[..., 1])
+    assert np.any(credits[1].applied_advantage[..., 1])
 
 
 def test_turn_mix_adds_a_weighted_outcome_to_the_stage_part(make_events, serve):

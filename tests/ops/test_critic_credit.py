@@ -89,7 +89,7 @@ def test_beta_is_the_slope_on_todays_forecasts_not_on_those_that_were_spent(
     settled = dataclasses.replace(
         events,
         forecast=jnp.broadcast_to(events.verdict[..., None], (3, 4, 4)),
-        spent=credits[-1].spent,
+        applied_advantage=credits[-1].applied_advantage,
         paid=credits[-1].paid,
     )
     _, _, state = serve(rule, settled, [[VERDICT]], state=state, learn=True)

@@ -47,7 +47,7 @@ SMALLEST_UNIT = {
     "group_baseline": ops.group_baseline,
     "group_deviation": ops.group_deviation,
     "centred_ranks": ops.centred_ranks,
-    "is_silent": ops.is_silent,
+    "has_zero_variance": ops.has_zero_variance,
     "stage_returns": lambda r, m: ops.stage_returns(r, m, 0.9),
     "stage_increments": ops.stage_increments,
     "fill_stopped": lambda r, m: ops.fill_stopped(

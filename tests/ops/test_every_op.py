@@ -41,10 +41,10 @@ STAGES = records.StageCredit(
     mask=bools(2, B, G, S),
     clip_low=jnp.full((2, B, G, S), 0.2),
     clip_high=jnp.full((2, B, G, S), 0.2),
-    spent=floats(B, G, S),
+    applied_advantage=floats(B, G, S),
     paid=bools(B, G, S),
     divisor=jnp.ones((B, S)),
-    silent=bools(2, B, S),
+    zero_variance=bools(2, B, S),
 )
 FIXED = functools.partial
 
@@ -79,7 +79,7 @@ CASES = {
     ),
     "importance_weights": (ops.importance_weights, (LOGS, OTHER, MASK)),
     "is_clipped": (ops.is_clipped, (jnp.exp(LOGS), ONE)),
-    "is_silent": (ops.is_silent, (GROUP, MEMBERS)),
+    "has_zero_variance": (ops.has_zero_variance, (GROUP, MEMBERS)),
     "kl_estimates": (FIXED(ops.kl_estimates, estimator="k3"), (LOGS, OTHER, MASK)),
     "kl_loss": (
         lambda x, y, z, m: ops.kl_loss(x, y, m, estimator="k2", behaviour_log_probs=z),

@@ -180,7 +180,7 @@ def test_truncated_importance_weights_agree_with_verl():
     np.testing.assert_allclose(weights, expected, atol=1e-5)
     share = ops.effective_sample_share(weights, MASK)
     assert float(share) == pytest.approx(0.8588, abs=5e-5)
-    sequence = is_weights(level="episode", treatment="truncate", high=2.0)
+    sequence = is_weights(granularity="episode", treatment="truncate", high=2.0)
     np.testing.assert_allclose(sequence, 2.0 * MASK)
     band = is_weights(treatment="mask", low=0.5, high=2.0)
     np.testing.assert_allclose(

@@ -37,11 +37,11 @@ few = hypothesis.settings(
 @hypothesis.given(rewards=rewards_of_a_group, mask=masks)
 def test_advantages_match_a_slow_loop(options, rewards, mask):
     rewards, mask = np.array(rewards, np.float32), np.array(mask)
-    got, silent, _ = COMPUTE[str(options)](rewards, mask)
+    got, zero_variance, _ = COMPUTE[str(options)](rewards, mask)
     values = rewards
     if options["use_ranks"]:
         values = references.centred_ranks(rewards, mask)
-    expected, expected_silent = references.compare(
+    expected, expected_zero_variance = references.compare(
         values,
         mask,
         baseline=options["baseline"],
@@ -49,7 +49,7 @@ def test_advantages_match_a_slow_loop(options, rewards, mask):
         divisor=1.0 if options["divisor"] == "none" else None,
     )
     np.testing.assert_allclose(got, expected, atol=2e-5)
-    assert bool(silent) == expected_silent
+    assert bool(zero_variance) == expected_zero_variance
 
 
 @few
@@ -84,20 +84,20 @@ def test_advantages_have_the_symmetries_they_should(rewards, mask, shift, scale,
 def test_equal_rewards_give_exactly_zero(value, size, options):
     """trl#3857, #3452, #6365, verl#6348: float32 noise divided by float32 noise."""
     rewards = np.full(size, value, np.float32)
-    advantages, silent, _ = ops.group_advantages(
+    advantages, zero_variance, _ = ops.group_advantages(
         rewards, np.ones(size, bool), **options
     )
     np.testing.assert_array_equal(advantages, 0.0)
-    assert silent
+    assert zero_variance
 
 
 def test_no_reward_is_not_a_reward_of_zero():
     """trl#6427: with [None, -1, -1, None] doing nothing must not beat trying."""
     rewards = np.array([np.nan, -1.0, -1.0, np.nan], np.float32)
     mask = np.array([False, True, True, False])
-    advantages, silent, _ = ops.group_advantages(rewards, mask)
+    advantages, zero_variance, _ = ops.group_advantages(rewards, mask)
     np.testing.assert_array_equal(advantages, 0.0)
-    assert silent
+    assert zero_variance
 
 
 def test_the_baseline_is_over_those_who_have_a_reward():
@@ -114,10 +114,10 @@ def test_a_reward_that_is_not_finite_leaves_its_group_alone(value, options):
     """[-inf, nan, -inf] for [1, inf, 0]; a square that overflows is no better."""
     rewards = np.array([1.0, value, 0.0, 0.5, 0.5, 0.5], np.float32)
     compute = COMPUTE[str(options)]
-    got, silent, _ = compute(rewards, np.ones(6, bool))
+    got, zero_variance, _ = compute(rewards, np.ones(6, bool))
     expected = compute(rewards, np.arange(6) != 1).advantage
     np.testing.assert_array_equal(got, expected)
-    assert not silent and got[0] > 0.0 and got[1] == 0.0
+    assert not zero_variance and got[0] > 0.0 and got[1] == 0.0
 
 
 def test_a_batch_with_an_infinite_reward_is_scaled_by_the_others():
@@ -164,23 +164,23 @@ def test_groups_by_id_in_any_order_equal_groups_as_an_axis():
     rewards = rng.uniform(size=(5, 4)).astype(np.float32)
     rewards[3] = 0.5
     mask = rng.random((5, 4)) < 0.8
-    as_axis, silent, _ = jax.vmap(ops.group_advantages)(rewards, mask)
+    as_axis, zero_variance, _ = jax.vmap(ops.group_advantages)(rewards, mask)
     order = rng.permutation(20)
     ids = np.repeat([7, -3, 100, 0, 41], 4)[order]
-    by_id, row_silent = ops.advantages_by_id(
+    by_id, row_zero_variance = ops.advantages_by_id(
         rewards.reshape(-1)[order], ids, mask.reshape(-1)[order]
     )
     np.testing.assert_allclose(by_id, as_axis.reshape(-1)[order], atol=1e-6)
-    np.testing.assert_array_equal(row_silent, np.repeat(silent, 4)[order])
+    np.testing.assert_array_equal(row_zero_variance, np.repeat(zero_variance, 4)[order])
 
 
 def test_a_singleton_has_nobody_to_be_compared_with():
     """Search-R1#88: with ids [0, 1] GRPO silently became REINFORCE without baseline."""
-    advantages, silent = ops.advantages_by_id(
+    advantages, zero_variance = ops.advantages_by_id(
         np.array([1.0, 0.0], np.float32), np.array([0, 1]), np.ones(2, bool)
     )
     np.testing.assert_array_equal(advantages, [0.0, 0.0])
-    assert np.all(silent)
+    assert np.all(zero_variance)
 
 
 def test_a_batch_deviation_is_over_all_groups():

@@ -84,7 +84,7 @@ def test_the_exponential_is_bounded_but_never_flat():
         ({"treatment": "truncate", "high": 2.0}, [0.25, 1.0, 2.0]),
         ({"treatment": "mask", "low": 0.5, "high": 4.0}, [0.0, 1.0, 4.0]),
         ({"treatment": "keep", "low": 0.5, "high": 2.0}, [0.0, 1.0, 0.0]),
-        ({"level": "episode", "treatment": "none"}, [1.0, 1.0, 1.0]),
+        ({"granularity": "episode", "treatment": "none"}, [1.0, 1.0, 1.0]),
     ],
 )
 def test_weights_are_treated_and_detached(options, expected):
@@ -104,7 +104,7 @@ def test_weights_per_stage_and_length_normalised():
     weigh = functools.partial(
         ops.importance_weights,
         *(logs, zeros, mask),
-        level="stage",
+        granularity="stage",
         treatment="none",
         segment_of_column=SEGMENTS,
     )
@@ -192,8 +192,8 @@ def test_dropped_credit_is_told_by_sign():
     ("call", "message"),
     [
         (
-            lambda: ops.importance_weights(LOGS, ANCHOR, MASK, level="turn"),
-            "level='turn'",
+            lambda: ops.importance_weights(LOGS, ANCHOR, MASK, granularity="turn"),
+            "granularity='turn'",
         ),
         (
             lambda: ops.importance_weights(LOGS, ANCHOR, MASK, treatment="clip"),
@@ -201,7 +201,7 @@ def test_dropped_credit_is_told_by_sign():
         ),
         (lambda: ops.importance_weights(LOGS, ANCHOR, MASK, low=3.0), "low=3.0"),
         (
-            lambda: ops.importance_weights(LOGS, ANCHOR, MASK, level="stage"),
+            lambda: ops.importance_weights(LOGS, ANCHOR, MASK, granularity="stage"),
             "segment_of_column",
         ),
         (lambda: ops.anchored(LOGS, ANCHOR, MASK, anchor="old"), "anchor='old'"),

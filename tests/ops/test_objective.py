@@ -11,7 +11,7 @@ from agentic_grpo.ops.policy_losses import ppo_clip_loss
 from agentic_grpo.records import TokenCredit
 
 OPTIONS = dict(
-    level="token",
+    granularity="token",
     treatment="none",
     low=0.5,
     high=2.0,
@@ -142,7 +142,7 @@ def test_a_masked_member_still_counts_in_the_baseline_of_its_group():
     objective = make_objective(
         ppo_clip_loss,
         anchor="proximal",
-        **OPTIONS | {"level": "episode", "treatment": "mask"},
+        **OPTIONS | {"granularity": "episode", "treatment": "mask"},
     )
     losses, metrics = objective(jnp.zeros((4, 3)), None, behaviour, credit)
     np.testing.assert_allclose(

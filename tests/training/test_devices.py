@@ -68,7 +68,9 @@ def test_twenty_recorded_ticks_are_those_of_one_device(several, one_device):
     assert got["learner/step"] == wanted["learner/step"] > TICKS / 2
     assert_near(got, wanted, "learner/params", 1e-4)
     for name, value in wanted.items():
-        if name in ("table/spent", "table/divisor") or name.startswith("credit/"):
+        if name in ("table/applied_advantage", "table/divisor") or name.startswith(
+            "credit/"
+        ):
             np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-6)
         elif not name.startswith("learner/"):
             # what arrived, when, and what is in flight: to the last bit

@@ -207,7 +207,7 @@ def test_what_was_not_taken_was_not_applied_and_its_events_stay_ready(interrupte
         occupied = np.asarray(before.table.occupied)
         ready = np.asarray(before.table.ready_at <= now) & ~before.table.served
         assert (ready & occupied[..., None]).any()
-        for name in ("spent", "served", "paid"):
+        for name in ("applied_advantage", "served", "paid"):
             old, new = (np.asarray(getattr(s.table, name)) for s in (before, state))
             np.testing.assert_array_equal(new[occupied], old[occupied], err_msg=name)
         jax.tree.map(np.testing.assert_array_equal, state.credit, before.credit)

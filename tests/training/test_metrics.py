@@ -119,3 +119,15 @@ def test_what_stays_after_a_cut_is_told(tmp_path):
     with metrics.MetricsWriter(tmp_path) as writer:
         assert writer.truncate_after(8) == [0, 2, 8]
     assert metrics.MetricsWriter(tmp_path / "new").truncate_after(8) == []
+
+
+def test_numbers_of_an_older_version_have_the_names_of_today(tmp_path):
+    old = {"tick": 1, "immediate/silent_share/code": 0.5, "rewards_not_finite": 2}
+    (tmp_path / "metrics.jsonl").write_text(f"{json.dumps(old)}\n")
+    with pytest.warns(FutureWarning, match="'zero_variance_share/code|and 1 other"):
+        (line,) = metrics.read(tmp_path)
+    assert line == {
+        "tick": 1,
+        "immediate/zero_variance_share/code": 0.5,
+        "rewards_refused": 2,
+    }

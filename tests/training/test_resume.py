@@ -115,7 +115,7 @@ def undisturbed(built, tmp_path_factory):
     assert finished and int(state.learner.step) > 3
     # the state that is compared holds unfinished business of every kind
     assert bool(state.table.occupied.any()) and bool(state.table.generating.any())
-    assert float(jnp.abs(state.table.spent).sum()) > 0
+    assert float(jnp.abs(state.table.applied_advantage).sum()) > 0
     assert float(state.credit.groups.sum()) > 0
     return in_bits(state), written(folder)
 

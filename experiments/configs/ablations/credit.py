@@ -53,7 +53,7 @@ SUITE = Suite(
         "calibrated, beta 0": Arm(
             overrides={
                 "algorithm.credit": "calibrated",
-                "algorithm.calibrated.fixed_worth": 0.0,
+                "algorithm.calibrated.fixed_beta": 0.0,
             },
             tuned_as=lab.OUTCOME,
         ),

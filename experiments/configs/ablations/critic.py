@@ -57,7 +57,7 @@ SUITE = Suite(
             overrides={"algorithm.credit": lab.OUTCOME, **PILOT}, tuned_as=lab.OUTCOME
         ),
         "critic, trusted": _calibrated(
-            **CRITIC, **PILOT, **{"algorithm.calibrated.fixed_worth": 1.0}
+            **CRITIC, **PILOT, **{"algorithm.calibrated.fixed_beta": 1.0}
         ),
         "critic, not corrected": Arm(
             overrides={"algorithm.credit": lab.IMMEDIATE, **CRITIC, **PILOT},

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from experiments.config import fields
+from experiments.config import command_line, fields, renames
 from experiments.configs import default, quickstart, smoke
 
 FIELDS = dict(fields.flatten(default.get_config()))
@@ -157,3 +157,44 @@ def test_a_wrong_type_on_disk_is_refused_by_its_field(field):
     del group[name]
     with pytest.raises(ValueError, match=field.replace(".", r"\.")):
         fields.from_tree(tree)
+
+
+def test_a_config_of_the_first_edition_is_read_by_its_old_names():
+    written = json.loads(default.get_config().to_json())
+    written["schema_version"] = 1
+    del written["critic"], written["evaluation"]["temperature"]  # came later
+    algorithm = written["algorithm"]
+    algorithm["clip_low"] = 0.3
+    algorithm["exclude_silent"] = not algorithm.pop("exclude_zero_variance")
+    algorithm["importance_level"] = algorithm.pop("importance_granularity")
+    algorithm["calibrated"]["fixed_worth"] = algorithm["calibrated"].pop("fixed_beta")
+    with pytest.warns(FutureWarning) as warned:
+        config = fields.from_tree(written)
+    old = sorted(str(warning.message).split("'")[1] for warning in warned)
+    assert old == sorted(renames.RENAMED)  # one warning each
+    assert config.schema_version == default.get_config().schema_version
+    assert config.algorithm.exclude_zero_variance is True
+    assert config.algorithm.clip_low == 0.3
+    assert config.critic.to_dict() == default.get_config().critic.to_dict()
+    written["schema_version"] = 2
+    with (
+        pytest.warns(FutureWarning),
+        pytest.raises(ValueError, match=r"'critic\.batch_size' is missing"),
+    ):
+        fields.from_tree(written)
+
+
+def test_an_old_name_is_none_of_todays_and_its_new_one_is():
+    for old, now in renames.RENAMED.items():
+        assert old not in fields.kinds() and now in fields.kinds()
+
+
+def test_an_old_name_can_be_typed():
+    with pytest.warns(FutureWarning, match="'algorithm.exclude_zero_variance' now"):
+        config = fields.change(default.get_config(), {"algorithm.exclude_silent": True})
+    assert config.algorithm.exclude_zero_variance is True
+    with pytest.warns(FutureWarning, match="fixed_beta"):
+        assert command_line._change("algorithm.calibrated.fixed_worth=0.5") == (
+            "algorithm.calibrated.fixed_beta",
+            0.5,
+        )

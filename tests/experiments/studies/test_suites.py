@@ -73,7 +73,7 @@ def test_the_controls_are_what_they_control_for():
     cell = laboratory.TRUTHFUL
     control = suites.overrides_of(suite, cell, "calibrated, beta 0", settings)
     assert control["algorithm.clip_low"] == 0.4
-    assert control["algorithm.calibrated.fixed_worth"] == 0.0
+    assert control["algorithm.calibrated.fixed_beta"] == 0.0
     twice = suites.overrides_of(suite, cell, "outcome, two steps", {})
     assert twice["learner.passes"] == 2
     assert suite.tuned_arms() == [*laboratory.RULES, "returns", "turn_mix"]
