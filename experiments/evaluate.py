@@ -88,8 +88,10 @@ def run(folder: pathlib.Path) -> dict:
             settings=settings,
         )
     )
-    metrics = compute(state.learner.params, key=key_of(Stream.EVALUATION, seed))
-    rates = {name: round(rate, 6) for name, rate in evaluation.read(metrics).items()}
+    with experiment.at_work():
+        metrics = compute(state.learner.params, key=key_of(Stream.EVALUATION, seed))
+        read = evaluation.read(metrics)
+    rates = {name: round(rate, 6) for name, rate in read.items()}
     return {"tick": int(state.tick), "split": SPLIT.value, "seed": seed} | rates
 
 

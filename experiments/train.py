@@ -114,7 +114,11 @@ def run(
     layout = build_layout(config, experiment.program)
     alike = dict(fields.flatten(json.loads(config.to_json())))
     processes.require_same({"workdir": str(folder), **alike})
-    with stop_on_signals() as stop_requested, workdir.claimed(folder, config) as done:
+    with (
+        experiment.at_work(),
+        stop_on_signals() as stop_requested,
+        workdir.claimed(folder, config) as done,
+    ):
         if done is None:
             return _train(
                 experiment, layout, config, folder, warm_start_cache, stop_requested

@@ -115,32 +115,40 @@ def tell(options: argparse.Namespace) -> Story:
     act = replayed.actor(
         experiment.program, state.learner.params, greedy=options.greedy
     )
-    return replayed.tell(
-        experiment.program,
-        act,
-        state.credit,
-        group_key(options, config),
-        title=f"{options.workdir.name}, checkpoint of tick {int(state.tick)}, "
-        f"{options.split} problem {options.group}, credit {config.algorithm.credit}",
-        first_step=int(state.learner.step),
-        split=options.split,
-    )
+    with experiment.at_work():
+        return replayed.tell(
+            experiment.program,
+            act,
+            state.credit,
+            group_key(options, config),
+            title=f"{options.workdir.name}, checkpoint of tick {int(state.tick)}, "
+            f"{options.split} problem {options.group}, "
+            f"credit {config.algorithm.credit}",
+            first_step=int(state.learner.step),
+            split=options.split,
+        )
 
 
 def of_scripted_agent(options: argparse.Namespace) -> Story:
     """A group of the scripted agent of a config."""
     config = command_line.read_config(options.config, options.changes)
     experiment = build(config)
-    return replayed.tell(
-        experiment.program,
-        episodes.write_with(experiment.agent),
-        experiment.program.credit_rule.init(),
-        group_key(options, config),
-        title=f"scripted agent of {config.env.name}, {options.split} problem "
-        f"{options.group}, credit {config.algorithm.credit}",
-        split=options.split,
-        is_scripted=True,
-    )
+    if experiment.agent is None:
+        raise ValueError(
+            f"config={options.config!r} must have a scripted agent; it has none "
+            "without a warm start: --config.warm_start.num_steps=25"
+        )
+    with experiment.at_work():
+        return replayed.tell(
+            experiment.program,
+            episodes.write_with(experiment.agent),
+            experiment.program.credit_rule.init(),
+            group_key(options, config),
+            title=f"scripted agent of {config.env.name}, {options.split} problem "
+            f"{options.group}, credit {config.algorithm.credit}",
+            split=options.split,
+            is_scripted=True,
+        )
 
 
 def group_key(options: argparse.Namespace, config) -> jax.Array:

@@ -6,6 +6,8 @@ the field, its value and the rule, before anything is compiled or written.
 
 import dataclasses
 import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import jax
@@ -14,13 +16,22 @@ from ml_collections import ConfigDict
 from agentic_grpo.lanes import RolloutSettings
 from agentic_grpo.models.packing import Packing
 from agentic_grpo.models.policy import decoder_policy
-from agentic_grpo.models.transformer import Transformer, TransformerConfig
+from agentic_grpo.models.transformer import Transformer
 from agentic_grpo.training import devices, sizes, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
 from agentic_grpo.training.warm_start import WarmStartSettings
-from experiments.config import algorithm, critic, fields, optimizer, ranges
-from experiments.config.checks import choose, instantiate, require
+from experiments.config import (
+    algorithm,
+    critic,
+    evaluations,
+    fields,
+    model,
+    optimizer,
+    ranges,
+    warm_start,
+)
+from experiments.config.checks import choose, require
 from experiments.config.environment import build_environment
 from experiments.config.streams import Stream, key_of
 
@@ -33,7 +44,10 @@ class Experiment:
 
     Attributes:
       program: what the tick is made of.
-      agent: the scripted agent of the warm start.
+      agent: the scripted agent of the warm start; None: there is none.
+      at_work: as of ``setting.Setting``; around everything that asks the environment.
+      digest: of the same; what the environment read from files.
+      published: the model that it starts from; None: from nothing.
       warm_start: its settings.
       loop: when things are due.
       evaluation: the learning curve, on its split.
@@ -43,6 +57,9 @@ class Experiment:
 
     program: tick.Program
     agent: Any
+    at_work: Callable[[], AbstractContextManager]
+    digest: Callable[[], str]
+    published: model.Published | None
     warm_start: WarmStartSettings
     loop: LoopSettings
     evaluation: EvaluationSettings
@@ -69,16 +86,18 @@ def build(config: ConfigDict) -> Experiment:
     ranges.check(config)
     known = dict.fromkeys(devices.PARALLELISMS)
     choose("devices.parallelism", config.devices.parallelism, known)
-    environment, agent = build_environment(config)
+    published = model.open_published(config)
+    setting = build_environment(config, published)
     loop = _loop(config)
-    evaluation, test = _evaluations(config, environment)
-    program = _program(config, environment)
+    evaluation, test = evaluations.settings(config, setting.environment)
+    program = _program(config, setting.environment, published)
     return Experiment(
         program=program,
-        agent=agent,
-        warm_start=instantiate(
-            "warm_start", WarmStartSettings, dict(config.warm_start)
-        ),
+        agent=setting.agent,
+        at_work=setting.at_work,
+        digest=setting.digest,
+        published=published,
+        warm_start=warm_start.settings(config),
         loop=loop,
         evaluation=evaluation,
         test=test,
@@ -134,25 +153,21 @@ def trace(experiment: Experiment) -> None:
     )
 
 
-def _program(config, environment) -> tick.Program:
+def _program(config, environment, published) -> tick.Program:
     spec = environment.spec
     per_block = _sizes(config.rollout, config.learner, spec)
     critic.check(config, spec)
-    fields = dict(config.model)
-    chunk_size = fields.pop("chunk_size")
-    model = Transformer(
-        instantiate(
-            "model",
-            TransformerConfig,
-            {**fields, "vocabulary_size": spec.vocabulary_size},
+    decoder = Transformer(
+        model.transformer_config(
+            config, published, vocabulary_size=spec.vocabulary_size
         )
     )
     policy = decoder_policy(
-        model,
+        decoder,
         spec.layout,
         end_tokens=spec.end_tokens,
         pad_token=spec.pad_token,
-        chunk_size=chunk_size or None,
+        chunk_size=config.model.chunk_size or None,
         packing=_packing(config.learner, spec.layout),
     )
     return tick.Program(
@@ -181,6 +196,7 @@ def _program(config, environment) -> tick.Program:
             config,
             spec,
             policy,
+            hidden_size=decoder.config.hidden_size,
             rows=per_block["update_slots"] * config.rollout.group_size,
         ),
         pilot_groups=config.algorithm.pilot_groups,
@@ -268,34 +284,3 @@ def _loop(config) -> LoopSettings:
         checkpoint_every=config.checkpoint.every,
         max_skipped=config.learner.max_skipped,
     )
-
-
-def _evaluations(config, environment) -> tuple[EvaluationSettings, EvaluationSettings]:
-    """(of the learning curve, of the test split before and after)."""
-    e = config.evaluation
-    as_trained = e.temperature is None
-    for split in ("train", "test", e.split):
-        _require_split(environment, split)
-    shared = dict(
-        samples_per_problem=e.samples_per_problem,
-        pass_at=tuple(e.pass_at),
-        batch_size=e.batch_size,
-        temperature=config.rollout.temperature if as_trained else e.temperature,
-    )
-    curve = dict(split=e.split, num_problems=e.num_problems, **shared)
-    test = dict(split="test", num_problems=e.test_problems, with_greedy=True, **shared)
-    return (
-        instantiate("evaluation", EvaluationSettings, curve),
-        instantiate("evaluation", EvaluationSettings, test),
-    )
-
-
-def _require_split(environment, split):
-    def start():
-        keys = jax.random.split(jax.random.key(0), 1)
-        return environment.start(keys, split=split, num_members=1)
-
-    try:
-        jax.eval_shape(start)
-    except ValueError as error:
-        raise ValueError(f"evaluation.split={split!r} is refused: {error}") from error

@@ -69,13 +69,14 @@ def _check_pilot(config, spec):
     )
 
 
-def settings(config, spec, policy, *, rows) -> CriticSettings | None:
+def settings(config, spec, policy, *, hidden_size, rows) -> CriticSettings | None:
     """How the critic forecasts and learns; None without one.
 
     Args:
       config: of the run.
       spec: of the environment.
       policy: whose hidden states a head reads.
+      hidden_size: of these states.
       rows: episodes that can settle per tick and block.
 
     Raises:
@@ -99,9 +100,7 @@ def settings(config, spec, policy, *, rows) -> CriticSettings | None:
     )
     try:
         if critic.kind == "head":
-            network = head_critic(
-                spec.layout, policy.hidden, hidden_size=config.model.hidden_size
-            )
+            network = head_critic(spec.layout, policy.hidden, hidden_size=hidden_size)
         else:
             network = decoder_critic(
                 spec.layout,

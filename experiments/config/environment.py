@@ -2,18 +2,31 @@
 
 import dataclasses
 
-from ml_collections import config_dict
-
 from agentic_grpo.envs import code_execution, tool_workflow
-from agentic_grpo.envs.latency import Latency
+from experiments.config import latencies, python_tasks
 from experiments.config.checks import choose, instantiate, require
+from experiments.config.setting import Setting
 
 
-def build_environment(config):
-    """(environment, scripted agent) that ``env.name`` names."""
+def build_environment(config, published=None) -> Setting:
+    """The environment that ``env.name`` names, with its scripted agent.
+
+    Args:
+      config: of the run.
+      published: a ``model.Published``, whose tokens are text; or None.
+    """
     name = config.env.name
-    build = choose("env.name", name, ENVIRONMENTS)
-    return build(config.env[name], config.agent[name])
+    build = choose("env.name", name, {**ENVIRONMENTS, **OF_TEXT})
+    if name in OF_TEXT:
+        return build(config, published)
+    require(
+        published is None,
+        "model.pretrained",
+        config.model.pretrained,
+        f"'' with env.name={name!r}, whose tokens are no text ({', '.join(OF_TEXT)})",
+    )
+    environment, agent = build(config.env[name], config.agent[name])
+    return Setting(environment=environment, agent=agent)
 
 
 def code_execution_fields() -> dict:
@@ -39,7 +52,7 @@ def _code_execution(env, agent):
             f"a pair (family, share) for each of {', '.join(families)}",
         )
         fields["visible_fidelity"] = of_family
-    fields["latency_of_stage"] = _latencies("env.code_execution", env)
+    fields["latency_of_stage"] = latencies.of_stages("env.code_execution", env)
     config = instantiate(
         "env.code_execution", code_execution.CodeExecutionConfig, fields
     )
@@ -62,24 +75,13 @@ def tool_workflow_fields() -> dict:
 def _fields(defaults):
     fields = dataclasses.asdict(defaults)
     for name in ("stage_latency", "verdict_latency"):
-        fields[name]["maximum"] = config_dict.placeholder(int)  # an int, or None
+        fields[name] = latencies.fields_of(getattr(defaults, name))
     return fields
-
-
-def _latencies(path, env) -> tuple[tuple[str, Latency], ...]:
-    """The pairs (stage, (minimum, maximum, tail_probability)) of a config."""
-    names = [field.name for field in dataclasses.fields(Latency)]
-    found = []
-    for stage, numbers in env.latency_of_stage:
-        given = dict(zip(names, numbers, strict=False))
-        where = f"{path}.latency_of_stage of {stage!r}"
-        found.append((stage, instantiate(where, Latency, given)))
-    return tuple(found)
 
 
 def _tool_workflow(env, agent):
     fields = dict(env)
-    fields["latency_of_stage"] = _latencies("env.tool_workflow", env)
+    fields["latency_of_stage"] = latencies.of_stages("env.tool_workflow", env)
     config = instantiate("env.tool_workflow", tool_workflow.ToolWorkflowConfig, fields)
     environment = tool_workflow.ToolWorkflow(config)
     fields = dict(agent)
@@ -94,3 +96,5 @@ def _tool_workflow(env, agent):
 
 #: name -> (its fields of ``env``, its fields of ``agent``) -> (environment, agent).
 ENVIRONMENTS = {"code_execution": _code_execution, "tool_workflow": _tool_workflow}
+#: The same of environments whose tokens are text: (config, published model) -> Setting.
+OF_TEXT = {"python_tasks": python_tasks.build}

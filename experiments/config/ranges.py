@@ -48,6 +48,7 @@ AT_LEAST_ZERO = (
 AT_LEAST_ONE = (
     "num_ticks",
     "ticks_per_dispatch",
+    "env.python_tasks.workers",
     "model.num_layers",
     "model.hidden_size",
     "model.num_heads",
@@ -90,6 +91,8 @@ SHARES = (
     "agent.code_execution.efficient_share",
     "agent.tool_workflow.careful_share",
     "agent.tool_workflow.slip_share",
+    "agent.python_tasks.quick_share",
+    "agent.python_tasks.slow_share",
     "algorithm.clip_low",
     "algorithm.correction_clip_low",
     "algorithm.calibrated.prior_beta",
@@ -110,8 +113,9 @@ NAMED_SHARES = (
 NAMED_LATENCIES = (
     "env.code_execution.latency_of_stage",
     "env.tool_workflow.latency_of_stage",
+    "env.python_tasks.latency_of_stage",
 )
-NATURAL_NUMBERS = ("evaluation.pass_at",)
+NATURAL_NUMBERS = ("evaluation.pass_at", "env.python_tasks.levels")
 
 _RULES = (
     (AT_LEAST_ZERO, "at least 0", lambda x: x >= 0),

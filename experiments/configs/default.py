@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import create, placeholder
 
 from agentic_grpo.ops import credit
+from experiments.config import python_tasks
 from experiments.config.environment import (
     code_execution_fields,
     tool_workflow_fields,
@@ -37,6 +38,7 @@ def get_config() -> ConfigDict:
         name="code_execution",
         code_execution=create(**code_execution_fields()),
         tool_workflow=create(**tool_workflow_fields()),
+        python_tasks=create(**python_tasks.fields()),
     )
     c.agent = create(  # writes the episodes of the warm start
         code_execution=create(
@@ -50,9 +52,14 @@ def get_config() -> ConfigDict:
             repair_share=-1.0,  # of wrong drafts mended in revise; -1: careful_share
             competence=(),
         ),
+        python_tasks=create(
+            quick_share=0.1,  # of its programs: right and quick
+            slow_share=0.4,  # right and too slow, where there is such a program
+        ),
     )
 
     c.model = create(
+        pretrained="",  # a Hugging Face folder or a GGUF file, which has its own sizes
         num_layers=3,
         hidden_size=96,
         num_heads=4,
@@ -66,7 +73,7 @@ def get_config() -> ConfigDict:
     )
 
     c.warm_start = create(
-        num_steps=500,
+        num_steps=placeholder(int),  # none: 500; with model.pretrained 0
         episodes_per_step=64,
         learning_rate=3e-3,
         steps_per_dispatch=25,

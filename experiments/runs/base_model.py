@@ -35,6 +35,8 @@ TIMING_FIELDS = ("stage_latency", "latency_of_stage", "verdict_latency")
 SOURCES = (
     "agentic_grpo/envs/*.py",
     "agentic_grpo/models/*.py",
+    "agentic_grpo/models/pretrained/*.py",
+    "agentic_grpo/texts/*.py",
     "agentic_grpo/ops/reductions.py",
     "agentic_grpo/records.py",
     "agentic_grpo/layout.py",
@@ -68,7 +70,7 @@ def first_params(
       NonFiniteError: the warm start diverged; nothing was kept.
       ValueError: a file of the cache cannot be read.
     """
-    if cache is None:
+    if cache is None or not experiment.warm_start.num_steps:
         return _pretrain(experiment, progress, stop_requested)
     path = cache / f"{key(experiment, config)}.npz"
     cache.mkdir(parents=True, exist_ok=True)
@@ -110,7 +112,8 @@ def key(experiment: Experiment, config: ConfigDict) -> str:
     env, agent = json.loads(config.env.to_json()), json.loads(config.agent.to_json())
     name = config.env.name
     fields = {k: v for k, v in env[name].items() if k not in TIMING_FIELDS}
-    makers = type(experiment.program.environment), type(experiment.agent)
+    makers = {type(experiment.program.environment), type(experiment.agent)}
+    published = experiment.published
     content = {
         "env": {name: fields},
         "agent": agent[name],
@@ -118,7 +121,8 @@ def key(experiment: Experiment, config: ConfigDict) -> str:
         "warm_start": json.loads(config.warm_start.to_json()),
         "seed": config.seed,
         "packages": {p: importlib.metadata.version(p) for p in PACKAGES},
-        "sources": _hash_of(_shared_sources() | _sources_of(*makers)),
+        "read": [experiment.digest(), published and published.digest()],
+        "sources": _hash_of(_shared_sources() | _sources_of(*makers - {type(None)})),
     }
     text = json.dumps(content, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:20]
@@ -167,7 +171,9 @@ def _sources_of(*classes: type) -> dict[str, pathlib.Path]:
 
 def _pretrain(experiment: Experiment, progress, stop_requested):
     program, settings = experiment.program, experiment.warm_start
-    params = jax.jit(program.policy.init)(experiment.init_key)
+    params = _untrained(experiment, progress)
+    if not settings.num_steps:
+        return params
     step = jax.jit(
         functools.partial(
             warm_start.run_steps,
@@ -200,6 +206,15 @@ def _pretrain(experiment: Experiment, progress, stop_requested):
     ]
     _require(not wrong, settings, f"{', '.join(wrong[:3])} at the end")
     return carry[0]
+
+
+def _untrained(experiment, progress):
+    """What the warm start begins with: published parameters, or drawn ones."""
+    published = experiment.published
+    if published is None:
+        return jax.jit(experiment.program.policy.init)(experiment.init_key)
+    progress.message(f"base model: {published.path}")
+    return published.weights.read()
 
 
 def _require(finite, settings, what):

@@ -70,6 +70,8 @@ def run(
     pairs = list(zip(folders, configs, strict=True))
     errors: list[str] = []
     with contextlib.ExitStack() as stack:
+        for experiment in experiments:  # each plays its own warm start
+            stack.enter_context(experiment.at_work())
         stop_requested = stack.enter_context(stop_on_signals())
         done = [stack.enter_context(workdir.claimed(*pair)) for pair in pairs]
         left = [k for k, summary in enumerate(done) if summary is None]

@@ -5,6 +5,7 @@ their layers) on one core of a 2.5 GHz x86 server. They plan; once jobs have end
 runner goes by those.
 """
 
+import jax
 from ml_collections import ConfigDict
 
 from experiments.config.build import Experiment
@@ -35,20 +36,21 @@ def of_run(experiment: Experiment, config: ConfigDict) -> float:
         experiment.evaluation.samples_per_problem
     )
     work = config.num_ticks * tick + episodes * PLAY_SECONDS
-    return START_SECONDS + _parameters(config.model) * columns * work
+    return START_SECONDS + _parameters(experiment) * columns * work
 
 
-def of_warm_start(experiment: Experiment, config: ConfigDict) -> float:
+def of_warm_start(experiment: Experiment) -> float:
     """Pre-training one base model."""
     columns = experiment.program.environment.spec.layout.num_columns
-    episodes = config.warm_start.num_steps * config.warm_start.episodes_per_step
-    return WARM_START_SECONDS * _parameters(config.model) * episodes * columns
+    settings = experiment.warm_start
+    episodes = settings.num_steps * settings.episodes_per_step
+    return WARM_START_SECONDS * _parameters(experiment) * episodes * columns
 
 
-def _parameters(model):
-    """Of the layers: attention and gated MLP."""
-    heads = 2 * (model.num_heads + model.num_kv_heads) * model.head_size
-    return model.num_layers * model.hidden_size * (heads + 3 * model.mlp_size)
+def _parameters(experiment):
+    """Of the layers: all that is multiplied with, once per token."""
+    params = jax.eval_shape(experiment.program.policy.init, experiment.init_key)
+    return sum(leaf.size for leaf in jax.tree.leaves(params["blocks"]) if leaf.ndim > 1)
 
 
 def _count(num_ticks, every):

@@ -153,7 +153,7 @@ def plan(jobs: Sequence[Job], parallel: int) -> str:
     seconds = sum(job.seconds for job in todo)
     keys = {key: job for job in todo for key in job.base_models}
     configs = [job.runs[0].config for job in keys.values()]
-    warm = sum(cost.of_warm_start(build(config), config) for config in configs)
+    warm = sum(cost.of_warm_start(build(config)) for config in configs)
     programs = {str(job.runs[0].folder.parent) for job in todo}
     total = seconds + warm + cost.COMPILE_SECONDS * len(programs)
     return (

@@ -14,7 +14,7 @@ class PythonTasksConfig:
 
     Attributes:
       stages: ``code``; a ``hypothesis`` may come before it, ``debug`` stages after it.
-      prompt_width: most tokens of a statement.
+      prompt_width: most tokens of a statement; 0: as many as the longest has.
       program_width: most tokens of a program, its end token included.
       answer_width: the same of a hypothesis.
       feedback_width: most tokens that tell of a failing call.
@@ -28,7 +28,7 @@ class PythonTasksConfig:
     """
 
     stages: tuple[str, ...] = ("code",)
-    prompt_width: int = 64
+    prompt_width: int = 0
     program_width: int = 64
     answer_width: int = 16
     feedback_width: int = 48
@@ -54,7 +54,7 @@ class PythonTasksConfig:
             "often as wanted",
         )
         for name, low in (
-            ("prompt_width", 1),
+            ("prompt_width", 0),
             ("program_width", 2),
             ("answer_width", 2),
             ("feedback_width", 0),

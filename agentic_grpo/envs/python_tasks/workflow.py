@@ -59,6 +59,7 @@ def build(
         tokens; there is no token to pad with.
     """
     prompts, markers, widths = _openings(problems, config, form)
+    prompt_width = config.prompt_width or max(map(len, prompts))
     if vocabulary_size is None:
         vocabulary_size = tokenizer.vocabulary_size
     rule = f"at least the {tokenizer.vocabulary_size} tokens of the tokenizer"
@@ -79,14 +80,14 @@ def build(
         vocabulary_size=vocabulary_size,
         pad_token=pad_token,
         end_tokens=form.end_tokens,
-        layout=_layout(config, markers, widths),
+        layout=_layout(config, prompt_width, markers, widths),
         levels=tuple(
             f"level {1 + n}" for n in range(max(one.level for one in problems))
         ),
         max_verdict_latency=0,
         min_stages=_min_stages(config.stages),
     )
-    return spec, _table(problems, prompts, config.prompt_width, pad_token)
+    return spec, _table(problems, prompts, prompt_width, pad_token)
 
 
 def observe(
@@ -117,7 +118,7 @@ def _openings(problems, config, form):
     for one in problems:
         tokens, marker = form.prompt(one, stages[0])
         rule = f"at most prompt_width={config.prompt_width} tokens; it is {len(tokens)}"
-        holds = len(tokens) <= config.prompt_width
+        holds = not config.prompt_width or len(tokens) <= config.prompt_width
         require(holds, f"problems[{one.id!r}].statement", one.statement, rule)
         prompts.append(tokens)
         seen[0].setdefault(marker, one.id)
@@ -131,7 +132,7 @@ def _openings(problems, config, form):
     return prompts, [next(iter(markers)) for markers in seen], widths
 
 
-def _layout(config, markers, widths):
+def _layout(config, prompt_width, markers, widths):
     is_hypothesis = [name == "hypothesis" for name in config.stages]
     stages = tuple(
         StageSpec(
@@ -147,7 +148,7 @@ def _layout(config, markers, widths):
         for index in range(len(config.stages))
     )
     return EpisodeLayout(
-        prompt_width=config.prompt_width,
+        prompt_width=prompt_width,
         stages=stages,
         visibility=fully_visible(len(stages)),
     )

@@ -28,13 +28,35 @@ class Stored:
     read: Callable[[], np.ndarray]
 
 
-def fill(config, stored: Mapping[str, Stored], form: Format):
-    """The parameter tree, of ``config.param_dtype``; names and shapes checked first.
+def check(config, stored: Mapping[str, Stored], form: Format) -> None:
+    """Whether every place has its tensor, and every tensor its place.
 
     Raises:
       ValueError: a tensor is missing, has no place, or another shape than its place.
     """
-    _check_names_and_shapes(config, stored, form)
+    wanted = {
+        part.name: part.shape
+        for path, leaf in jax.tree_util.tree_leaves_with_path(_shapes(config))
+        for part in parts_of_leaf(config, _name(path), leaf.shape, form)
+    }
+    missing = [name for name in wanted if name not in stored]
+    if missing:
+        raise ValueError(f"it lacks the tensors {_list(missing)}")
+    homeless = [name for name in stored if name not in wanted]
+    if homeless:
+        raise ValueError(
+            f"the tensors {_list(homeless)} have no place in a decoder of this config"
+        )
+    for name, shape in wanted.items():
+        if stored[name].shape != shape:
+            raise ValueError(
+                f"the shape of {name}, {stored[name].shape}, must be {shape} by the "
+                "config"
+            )
+
+
+def fill(config, stored: Mapping[str, Stored], form: Format):
+    """The parameter tree, of ``config.param_dtype``, of what passed ``check``."""
 
     def read(path, leaf):
         name = _name(path)
@@ -79,28 +101,6 @@ def _shapes(config):
 
 def _name(path):
     return "/".join(key.key for key in path)
-
-
-def _check_names_and_shapes(config, stored, form):
-    wanted = {
-        part.name: part.shape
-        for path, leaf in jax.tree_util.tree_leaves_with_path(_shapes(config))
-        for part in parts_of_leaf(config, _name(path), leaf.shape, form)
-    }
-    missing = [name for name in wanted if name not in stored]
-    if missing:
-        raise ValueError(f"it lacks the tensors {_list(missing)}")
-    homeless = [name for name in stored if name not in wanted]
-    if homeless:
-        raise ValueError(
-            f"the tensors {_list(homeless)} have no place in a decoder of this config"
-        )
-    for name, shape in wanted.items():
-        if stored[name].shape != shape:
-            raise ValueError(
-                f"the shape of {name}, {stored[name].shape}, must be {shape} by the "
-                "config"
-            )
 
 
 def _check_tree(config, params):

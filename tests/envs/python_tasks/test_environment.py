@@ -335,7 +335,7 @@ def test_statements_that_open_differently_are_refused(problems, pool):
         ({"stages": ("hypothesis", "hypothesis", "code")}, "stages=.* must be"),
         ({"stages": ["code"]}, "stages=.* must be a tuple"),
         ({"stages": ("cod",)}, "stages='cod' must be one of .*did you mean 'code'"),
-        ({"prompt_width": 0}, "prompt_width=0 must be an integer, at least 1"),
+        ({"prompt_width": -1}, "prompt_width=-1 must be an integer, at least 0"),
         ({"program_width": 1}, "program_width=1 must be an integer, at least 2"),
         ({"answer_width": 2.0}, "answer_width=2.0 must be an integer"),
         ({"feedback_width": -1}, "feedback_width=-1 must be"),

@@ -38,7 +38,8 @@ def test_every_credit_rule_builds(name, objective):
 
 
 def test_all_names_are_those_of_the_tables():
-    assert set(environment.ENVIRONMENTS) <= set(default.get_config().env)
+    names = {*environment.ENVIRONMENTS, *environment.OF_TEXT}
+    assert names == set(default.get_config().env) - {"name"}
     own_options = set(algorithm.CREDIT_RULES) - {"outcome", "value_baseline"}
     assert own_options <= set(default.get_config().algorithm)
 

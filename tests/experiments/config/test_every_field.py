@@ -10,6 +10,7 @@ from experiments.config import build, fields
 from experiments.configs import default, smoke
 
 CODE, TOOLS = "env.code_execution", "env.tool_workflow"
+PYTHON = "env.python_tasks"
 
 #: Configs that go together, {field: value}; no value is that of its default.
 ROWS = {
@@ -187,6 +188,39 @@ ROWS = {
         "devices.data": 2,
         "devices.parallelism": "pmap",
     },
+    "programs": {  # by a model from nothing, which learns from a scripted agent first
+        "env.name": "python_tasks",
+        f"{PYTHON}.families": ("add", "sum_of_multiples_to"),
+        f"{PYTHON}.levels": (1, 3),
+        f"{PYTHON}.large_visible": True,
+        f"{PYTHON}.stages": ("hypothesis", "code", "debug"),
+        f"{PYTHON}.prompt_width": 120,
+        f"{PYTHON}.program_width": 48,
+        f"{PYTHON}.answer_width": 12,
+        f"{PYTHON}.feedback_width": 24,
+        f"{PYTHON}.tells_wanted": True,
+        f"{PYTHON}.visible_cpu_seconds": 0.2,
+        f"{PYTHON}.hidden_cpu_seconds": 0.25,
+        f"{PYTHON}.memory_bytes": 128 << 20,
+        f"{PYTHON}.cache_size": 1000,
+        f"{PYTHON}.workers": 1,
+        f"{PYTHON}.stage_latency.minimum": 2,
+        f"{PYTHON}.stage_latency.maximum": 4,
+        f"{PYTHON}.stage_latency.tail_probability": 0.5,
+        f"{PYTHON}.latency_of_stage": (("code", (0,)), ("debug", (1, 3, 0.5))),
+        f"{PYTHON}.verdict_latency.minimum": 3,
+        f"{PYTHON}.verdict_latency.maximum": 5,
+        f"{PYTHON}.verdict_latency.tail_probability": 0.25,
+        "agent.python_tasks.quick_share": 0.5,
+        "agent.python_tasks.slow_share": 0.25,
+    },
+    "a published model": {
+        "env.name": "python_tasks",
+        f"{PYTHON}.problems": "tasks.jsonl",
+        f"{PYTHON}.form": "chatml",
+        "model.pretrained": "tiny",
+        "learner.learning_rate": 1e-4,
+    },
     "a critic": {
         "algorithm.calibrated.fixed_beta": 0.5,
         "algorithm.signal": "critic",
@@ -204,8 +238,24 @@ ROWS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def files(request, tmp_path, monkeypatch):
+    """What the row of a published model names, beside which it runs."""
+    monkeypatch.chdir(tmp_path)
+    if "a published model" in request.node.name:
+        pytest.importorskip("tokenizers", reason="an extra: llm")
+        import tiny_published_model
+
+        tiny_published_model.write(tmp_path)
+        tiny_published_model.write_lines(tmp_path / "tasks.jsonl")
+
+
 def config(name):
-    return fields.change(smoke.get_config(), ROWS[name])
+    changes = ROWS[name]
+    if "model.pretrained" in changes:  # which has its own sizes
+        usual = dict(fields.flatten(default.get_config().model, "model."))
+        changes = {**usual, **changes}
+    return fields.change(smoke.get_config(), changes)
 
 
 def test_no_field_is_left_out_and_none_has_its_default():

@@ -1,0 +1,81 @@
+"""The decoder of a config: of sizes that it names, or one that was published."""
+
+import dataclasses
+import hashlib
+import pathlib
+
+from agentic_grpo.models.pretrained import Pretrained, open_pretrained
+from agentic_grpo.models.transformer import TransformerConfig
+from agentic_grpo.training import paths
+from experiments.config.checks import instantiate, require
+from experiments.configs import default
+
+#: What a published model says for itself.
+SIZES = (
+    "num_layers",
+    "hidden_size",
+    "num_heads",
+    "num_kv_heads",
+    "head_size",
+    "mlp_size",
+    "tied_embeddings",
+)
+_TYPES = ("dtype", "layers")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Published:
+    """A model that others have trained: a Hugging Face folder, or a GGUF file."""
+
+    path: pathlib.Path
+    weights: Pretrained
+
+    def digest(self) -> str:
+        """A name for its files by their contents; all of them are read."""
+        total = hashlib.sha256()
+        is_folder = self.path.is_dir()
+        for path in sorted(self.path.iterdir()) if is_folder else [self.path]:
+            if path.is_file():
+                total.update(f"{path.name if is_folder else ''}\n".encode())
+                with path.open("rb") as file:
+                    total.update(hashlib.file_digest(file, "sha256").digest())
+        return total.hexdigest()
+
+
+def open_published(config) -> Published | None:
+    """The model that ``model.pretrained`` names, checked and not read; None of none.
+
+    Raises:
+      ValueError: it is missing, damaged, of another family, or contradicts a field.
+    """
+    model, learner = config.model, config.learner
+    if not model.pretrained:
+        return None
+    path = paths.locate(model.pretrained, "model.pretrained")
+    given = {name: model[name] for name in _TYPES}
+    try:
+        weights = open_pretrained(path, **given)
+    except ValueError as error:
+        raise ValueError(f"model.pretrained: {error}") from error
+    usual = default.get_config().model
+    for name in SIZES:
+        rule = f"left out: model.pretrained says {getattr(weights.config, name)!r}"
+        require(model[name] == usual[name], f"model.{name}", model[name], rule)
+    require(
+        learner.learning_rate > 0,
+        "learner.learning_rate",
+        learner.learning_rate,
+        "given with model.pretrained: the rate that fits a model by its size was found "
+        "for models trained from nothing. 1e-5 is careful",
+    )
+    return Published(path=path, weights=weights)
+
+
+def transformer_config(config, published, *, vocabulary_size) -> TransformerConfig:
+    """The decoder's config; raises a ValueError that names the field."""
+    if published is not None:
+        return published.weights.config
+    fields = {name: config.model[name] for name in (*SIZES, *_TYPES)}
+    return instantiate(
+        "model", TransformerConfig, {**fields, "vocabulary_size": vocabulary_size}
+    )
