@@ -29,10 +29,11 @@ class Policy(NamedTuple):
     Attributes:
       init: (key) -> params.
       sample: (params, tokens int32 [M, T], token_mask bool [M, T], stage int32 [M],
-        active bool [M], uniforms float32 [M, A], temperature=) -> (tokens int32 [M, A],
-        mask bool [M, A], log_probs float32 [M, A]): writes the stage whose marker is
-        already in its column. The mask is a prefix, the end token included; rows that
-        are not active have an empty one. Temperature 0 is greedy.
+        active bool [M], uniforms float32 [M, A], temperature=, group_size=1) ->
+        (tokens int32 [M, A], mask bool [M, A], log_probs float32 [M, A]): writes the
+        stage whose marker is already in its column. The mask is a prefix, the end token
+        included; rows that are not active have an empty one. Temperature 0 is greedy.
+        ``group_size`` adjacent rows have the same prompt.
       score: (params, tokens [M, T], token_mask [M, T], temperature=) -> (log_probs
         float32 [M, T], entropy float32 [M, T]) of each action token given the tokens
         before it, as ``sample`` recorded them; 0 on columns that never hold actions.

@@ -119,6 +119,8 @@ def sample_actions(
     end_tokens,
     pad_token,
     temperature,
+    group_size=1,
+    shared_width=0,
 ):
     """Writes one stage of each row; the rows may stand at different stages.
 
@@ -146,6 +148,8 @@ def sample_actions(
       pad_token: fills what is not written.
       temperature: static float; the logits are divided by it. 0 takes the most probable
         token and records log-probs and entropy at temperature 1.
+      group_size: static; so many adjacent rows have equal first columns ...
+      shared_width: ... so many, static: they are read once for all of them. 0: none.
 
     Returns:
       ``Actions`` with the columns of the stage after its marker.
@@ -159,6 +163,8 @@ def sample_actions(
         marker_column,
         column_visibility[:prefix_width, :prefix_width],
         room=max_actions,
+        group_size=group_size,
+        shared_width=shared_width,
     )
     unembedding, uniforms = model.unembedding(params), jnp.asarray(uniforms)
     end_tokens = jnp.asarray(end_tokens, jnp.int32)[None]
@@ -206,26 +212,59 @@ def sample_actions(
 
 
 def _read_prefix(
-    model, params, tokens, token_mask, visibility, marker_column, seen, *, room
+    model,
+    params,
+    tokens,
+    token_mask,
+    visibility,
+    marker_column,
+    seen,
+    *,
+    room,
+    group_size,
+    shared_width,
 ):
-    """One pass over the prefix, W columns.
+    """One pass over the prefix, W columns; over what a group shares once for all.
 
     Returns:
       (hidden [N, H] of the marker, the cache with ``room``, bool [N, W] which prefix
       columns the actions see, int32 [N] the marker's position).
     """
     positions, marker = token_positions(token_mask), marker_column[:, None]
+    mask = jnp.asarray(seen)[None] & token_mask[:, None, :]
+    before, first = {}, 0
+    if group_size > 1 and shared_width:
+        first = shared_width
+        shared = _read_shared(
+            model, params, tokens, positions, mask, group_size, shared_width
+        )
+        before = {"before": shared}
     hidden, cache = model.prefill(
         params,
-        tokens,
-        positions,
-        jnp.asarray(seen)[None] & token_mask[:, None, :],
-        read_column=marker_column,
+        tokens[:, first:],
+        positions[:, first:],
+        mask[:, first:],
+        read_column=marker_column - first,
         room=room,
+        **before,
     )
     columns = jnp.arange(tokens.shape[1], dtype=jnp.int32)[None]
     prefix = token_mask & visibility & (columns <= marker)
     return hidden, cache, prefix, jnp.take_along_axis(positions, marker, axis=1)[:, 0]
+
+
+def _read_shared(model, params, tokens, positions, mask, group_size, width):
+    """The cache of the first columns of N rows, read in one row of each group."""
+    one = slice(None, None, group_size)
+    tokens, positions = tokens[one, :width], positions[one, :width]
+    _, cache = model.prefill(
+        params,
+        tokens,
+        positions,
+        mask[one, :width, :width],
+        read_column=jnp.zeros(tokens.shape[:1], jnp.int32),
+    )
+    return jax.tree.map(lambda x: jnp.repeat(x, group_size, axis=0), cache)
 
 
 def _nothing_written(shape, pad_token):

@@ -174,24 +174,28 @@ class Decoder(nnx.Module):
         width = tokens.shape[1] if columns is None else len(columns)
         return self.final_norm(stream).reshape(tokens.shape[0], width, -1)
 
-    def __call__(self, tokens, positions, mask, read_column=None):
+    def __call__(self, tokens, positions, mask, read_column=None, before=None):
         """Reads all columns at once.
 
         Args:
           tokens: int32 [N, T].
           positions: int32 [N, T].
-          mask: bool [N or 1, T, T].
+          mask: bool [N or 1, T, C]; C = T and the columns of ``before``.
           read_column: int32 [N], or None; finish only this column of each row.
+          before: a cache of what stands before these columns, or None.
 
         Returns:
           (hidden [N, T, H], or [N, H] of ``read_column``; the cache, per layer
-          (keys [N, K, D, T], values [N, K, T, D])).
+          (keys [N, K, D, C], values [N, K, C, D])).
         """
         stream, angles = self._start(tokens, positions)
         cache = []
         for layer in range(self.config.num_layers):
             block = self.blocks[str(layer)]
             queries, keys, values = block.project(stream, angles)
+            if before is not None:
+                keys = jnp.concatenate([before[layer][0], keys], axis=3)
+                values = jnp.concatenate([before[layer][1], values], axis=2)
             cache.append((keys, values))
             if layer + 1 == self.config.num_layers and read_column is not None:
                 stream = _pick(stream.reshape(*tokens.shape, -1), read_column)[:, 0]

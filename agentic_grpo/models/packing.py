@@ -6,8 +6,13 @@ other episodes; who may attend to whom is as before, so values and gradients are
 How many packed rows there are depends on the texts: they are taken some at a time, and
 as many times as it needs.
 
-Axis letters: **N** episodes, **T** their token columns, **C** packed rows taken at a
-time, **W** columns of a packed row.
+The members of a group have the same prompt. It can go into a row once, with what each
+of them wrote behind it, side by side: a member sees the prompt and itself.
+
+Axis letters: **N** episodes, **T** their token columns, **G** episodes of a group that
+is placed as one, **P** columns that these share, **M** = N / G groups, **F** = P + G (T
+- P) folded columns of a group, **C** packed rows taken at a time, **W** columns of a
+packed row. Where nothing is shared, G = 1 and F = T.
 """
 
 import dataclasses
@@ -26,30 +31,47 @@ class Packing:
 
     Attributes:
       rows: C, packed rows whose scores are computed at a time.
-      width: W, at least T.
+      width: W, at least F.
+      group_size: G; 1: nothing is shared. Groups are adjacent episodes.
+      shared_width: P; the first columns, which are the same in all episodes of a group.
     """
 
     rows: int
     width: int
+    group_size: int = 1
+    shared_width: int = 0
 
     def __post_init__(self):
-        for name in ("rows", "width"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
+        for name, low in (
+            ("rows", 1),
+            ("width", 1),
+            ("group_size", 1),
+            ("shared_width", 0),
+        ):
+            value = getattr(self, name)
+            if value < low:
+                raise ValueError(f"{name}={value} must be at least {low}")
+
+    def folded_columns(self, num_columns: int) -> int:
+        """F of episodes of T columns."""
+        own = num_columns - self.shared_width
+        return self.shared_width + self.group_size * own
 
 
 @records.record
 class Plan:
-    """Where N episodes go. Cell c is column ``c % W`` of packed row ``c // W``.
+    """Where M groups go. Cell c is column ``c % W`` of packed row ``c // W``.
 
     Attributes:
-      columns: int32 [N, T]; the wanted columns of an episode, in order, then the rest.
-      length: int32 [N]; how many are wanted.
-      start: int32 [N]; cell of the first, ascending.
+      columns: int32 [M, F]; the wanted folded columns, in order, then the rest.
+      positions: int32 [M, F]; of each of these, tokens before it that it may see.
+      length: int32 [M]; how many are wanted.
+      start: int32 [M]; cell of the first, ascending.
       num_parts: int32 []; how many times C rows hold them all.
     """
 
     columns: jax.Array
+    positions: jax.Array
     length: jax.Array
     start: jax.Array
     num_parts: jax.Array
@@ -60,19 +82,24 @@ class _Cells:
     """What stands in C packed rows; [C, W] each.
 
     Attributes:
-      episode, column: int32; where the token comes from.
-      position: int32; wanted tokens of the episode before it.
+      group: int32; M's.
+      order: int32; cells of the group before it.
+      column: int32; of the episode.
+      member: int32; of the group; -1 on columns that all share.
+      position: int32; wanted tokens before it that it may see.
       filled: bool.
     """
 
-    episode: jax.Array
+    group: jax.Array
+    order: jax.Array
     column: jax.Array
+    member: jax.Array
     position: jax.Array
     filled: jax.Array
 
 
 def plan(wanted, packing: Packing) -> Plan:
-    """Fills the rows in order; an episode that does not fit begins the next row.
+    """Fills the rows in order; a group that does not fit begins the next row.
 
     Args:
       wanted: bool [N, T]; the tokens to place. To be scored as if alone, a token needs
@@ -80,14 +107,16 @@ def plan(wanted, packing: Packing) -> Plan:
       packing: static.
 
     Raises:
-      ValueError: a packed row is narrower than an episode.
+      ValueError: a packed row is narrower than a group.
     """
-    num_columns = wanted.shape[1]
+    num_columns = packing.folded_columns(wanted.shape[1])
     if packing.width < num_columns:
+        what = "an episode" if packing.group_size == 1 else "a group"
         raise ValueError(
-            f"width={packing.width} must be at least the {num_columns} columns of an "
-            "episode"
+            f"width={packing.width} must be at least the {num_columns} columns of "
+            f"{what}"
         )
+    wanted, position = _fold(wanted, packing)
     length = jnp.sum(wanted, axis=1, dtype=jnp.int32)
 
     def place(free, length):
@@ -98,13 +127,42 @@ def plan(wanted, packing: Packing) -> Plan:
     end, start = jax.lax.scan(place, jnp.zeros((), jnp.int32), length)
     columns = jnp.argsort(~wanted, axis=1, stable=True).astype(jnp.int32)
     num_parts = -(-end // (packing.rows * packing.width))
-    return Plan(columns=columns, length=length, start=start, num_parts=num_parts)
+    return Plan(
+        columns=columns,
+        positions=jnp.take_along_axis(position, columns, axis=1),
+        length=length,
+        start=start,
+        num_parts=num_parts,
+    )
 
 
 def is_here(plan: Plan, part, packing: Packing):
     """bool [N]: the episode stands in the C rows of this part."""
-    part_of_episode = plan.start // (packing.rows * packing.width)
-    return (part_of_episode == part) & (plan.length > 0)
+    part_of_group = plan.start // (packing.rows * packing.width)
+    here = (part_of_group == part) & (plan.length > 0)
+    return jnp.repeat(here, packing.group_size)
+
+
+def _fold(wanted, packing):
+    """(wanted bool [M, F], position int32 [M, F]: wanted tokens before it, of its own).
+
+    What is shared is wanted if any member wants it.
+    """
+    size, shared = packing.group_size, packing.shared_width
+    members = wanted.reshape(-1, size, wanted.shape[1])
+    prompt, own = jnp.any(members[:, :, :shared], axis=1), members[:, :, shared:]
+
+    def before(wanted):
+        return jnp.cumsum(wanted, axis=-1, dtype=jnp.int32) - 1
+
+    behind = jnp.sum(prompt, axis=1, dtype=jnp.int32)[:, None, None]
+    groups = len(members)
+    return (
+        jnp.concatenate([prompt, own.reshape(groups, -1)], axis=1),
+        jnp.concatenate(
+            [before(prompt), (behind + before(own)).reshape(groups, -1)], axis=1
+        ),
+    )
 
 
 def score(
@@ -130,16 +188,14 @@ def score(
     Returns:
       (log_probs, entropy), float32 [N, T] each; 0 on tokens that were not wanted, too.
     """
-    cells = _cells(plan, part, packing)
-    source = cells.episode * tokens.shape[1] + cells.column
+    cells = _cells(plan, part, packing, tokens.shape[1])
+    episode = cells.group * packing.group_size + jnp.maximum(cells.member, 0)
+    source = episode * tokens.shape[1] + cells.column
     packed = jnp.take(tokens.reshape(-1), source, mode="clip")
     hidden = model.hidden(
         params, packed, cells.position, _attention_mask(cells, column_visibility)
     )
-    follows = cells.position[:, 1:] == cells.position[:, :-1] + 1
-    adjacent = cells.column[:, 1:] == cells.column[:, :-1] + 1
-    same = cells.episode[:, 1:] == cells.episode[:, :-1]
-    known = follows & adjacent & same & cells.filled[:, 1:]
+    known = _follows(cells) & cells.filled[:, 1:]
     values = token_log_probs(
         hidden[:, :-1],
         model.unembedding(params),
@@ -158,30 +214,56 @@ def score(
     return tuple(map(unpack, values))
 
 
-def _cells(plan, part, packing) -> _Cells:
+def _cells(plan, part, packing, num_columns) -> _Cells:
     rows, width = packing.rows, packing.width
     cell = (part * rows + jnp.arange(rows, dtype=jnp.int32))[:, None] * width
     cell = cell + jnp.arange(width, dtype=jnp.int32)[None]
-    # The last episode that starts at or before the cell; empty ones start nowhere else.
-    episode = jnp.searchsorted(plan.start, cell.reshape(-1), side="right") - 1
-    episode = jnp.maximum(episode, 0).astype(jnp.int32).reshape(cell.shape)
-    position = cell - plan.start[episode]
-    filled = (position >= 0) & (position < plan.length[episode])
-    position = jnp.where(filled, position, 0)
+    # The last group that starts at or before the cell; empty ones start nowhere else.
+    group = jnp.searchsorted(plan.start, cell.reshape(-1), side="right") - 1
+    group = jnp.maximum(group, 0).astype(jnp.int32).reshape(cell.shape)
+    order = cell - plan.start[group]
+    filled = (order >= 0) & (order < plan.length[group])
+    order = jnp.where(filled, order, 0)
+    shared, folded = packing.shared_width, plan.columns[group, order]
+    own = num_columns - shared
+    is_shared = folded < shared
     return _Cells(
-        episode=episode,
-        column=plan.columns[episode, position],
-        position=position,
+        group=group,
+        order=order,
+        column=jnp.where(is_shared, folded, shared + (folded - shared) % own),
+        member=jnp.where(is_shared, -1, (folded - shared) // own),
+        position=plan.positions[group, order],
         filled=filled,
     )
 
 
+def _follows(cells):
+    """bool [C, W - 1]: a cell is the next token of the episode of the cell before."""
+    after, before = (
+        {name: value[:, part] for name, value in vars(cells).items()}
+        for part in (slice(1, None), slice(None, -1))
+    )
+    same = after["group"] == before["group"]
+    same &= (after["member"] == before["member"]) | (before["member"] < 0)
+    next_column = after["column"] == before["column"] + 1
+    return same & next_column & (after["order"] == before["order"] + 1)
+
+
 def _attention_mask(cells, column_visibility):
     """bool [C, W, W]: of the same episode, and visible there."""
-    same = cells.episode[:, :, None] == cells.episode[:, None, :]
-    real = same & cells.filled[:, None, :]
+
+    def of_query(values):
+        return values[:, :, None]
+
+    def of_key(values):
+        return values[:, None, :]
+
+    same = of_query(cells.group) == of_key(cells.group)
+    seen = of_query(cells.member) == of_key(cells.member)
+    same &= seen | (of_key(cells.member) < 0)
+    real = same & of_key(cells.filled)
     causal = np.tril(np.ones_like(np.asarray(column_visibility)))
     if np.array_equal(column_visibility, causal):
-        return real & (cells.position[:, :, None] >= cells.position[:, None, :])
+        return real & (of_query(cells.order) >= of_key(cells.order))
     table = jnp.asarray(column_visibility)
-    return real & table[cells.column[:, :, None], cells.column[:, None, :]]
+    return real & table[of_query(cells.column), of_key(cells.column)]

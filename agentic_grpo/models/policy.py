@@ -11,7 +11,14 @@ from agentic_grpo.models.base import PackedScore, Policy
 
 
 def decoder_policy(
-    model, layout, *, end_tokens, pad_token, chunk_size=None, packing=None
+    model,
+    layout,
+    *,
+    end_tokens,
+    pad_token,
+    chunk_size=None,
+    packing=None,
+    prompt_once=False,
 ) -> Policy:
     """Binds a ``Transformer`` to a layout.
 
@@ -23,6 +30,8 @@ def decoder_policy(
       chunk_size: vocabulary entries whose logits exist at one time when scoring; None:
         chosen so that memory stays bounded.
       packing: a ``packing.Packing``; None: rows are never packed.
+      prompt_once: while sampling, the prompt of a group is read once, not once per
+        member: the same to float tolerance, and cheaper the longer the prompt is.
 
     Returns:
       ``models.base.Policy``.
@@ -35,7 +44,17 @@ def decoder_policy(
         ]
     )
 
-    def sample(params, tokens, token_mask, stage, active, uniforms, *, temperature):
+    def sample(
+        params,
+        tokens,
+        token_mask,
+        stage,
+        active,
+        uniforms,
+        *,
+        temperature,
+        group_size=1,
+    ):
         marker_column = jnp.asarray(layout.offsets)[stage]
         actions = decoding.sample_actions(
             model,
@@ -53,6 +72,8 @@ def decoder_policy(
             end_tokens=end_tokens,
             pad_token=pad_token,
             temperature=temperature,
+            group_size=group_size,
+            shared_width=layout.prompt_width if prompt_once else 0,
         )
         return actions.tokens, actions.mask, actions.log_probs
 

@@ -154,22 +154,32 @@ class Transformer:
         return params["embedding" if self.config.tied_embeddings else "unembedding"]
 
     def prefill(
-        self, params, tokens, positions, attention_mask, *, read_column=None, room=0
+        self,
+        params,
+        tokens,
+        positions,
+        attention_mask,
+        *,
+        read_column=None,
+        before=None,
+        room=0,
     ):
         """As ``hidden``, and a cache of keys and values for ``extend``.
 
         Args:
-          params, tokens, positions, attention_mask: as in ``hidden``.
+          params, tokens, positions: as in ``hidden``.
+          attention_mask: bool [N, T, B + T] or [1, T, B + T].
           read_column: int32 [N], or None; the only column whose hidden state is wanted.
             It spares the others most of the last block.
+          before: a cache of B columns that were read already; None: B = 0.
           room: static; empty columns to append to the cache.
 
         Returns:
           (hidden float [N, T, H], or [N, H] with ``read_column``; the cache, of
-          C = T + room columns).
+          C = B + T + room columns).
         """
         hidden, cache = self._bind(params)(
-            tokens, positions, attention_mask, read_column
+            tokens, positions, attention_mask, read_column, before
         )
         whole = ((0, 0), (0, 0))
         return hidden, tuple(

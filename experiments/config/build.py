@@ -168,7 +168,8 @@ def _program(config, environment, published) -> tick.Program:
         end_tokens=spec.end_tokens,
         pad_token=spec.pad_token,
         chunk_size=config.model.chunk_size or None,
-        packing=_packing(config.learner, spec.layout),
+        packing=_packing(config, spec.layout),
+        prompt_once=config.model.prompt_once,
     )
     return tick.Program(
         environment=environment,
@@ -203,8 +204,12 @@ def _program(config, environment, published) -> tick.Program:
     )
 
 
-def _packing(learner, layout) -> Packing | None:
-    """Packed rows as wide as two whole episodes, so that little stays empty."""
+def _packing(config, layout) -> Packing | None:
+    """Packed rows as wide as two whole episodes, so that little stays empty.
+
+    Or as one whole group, where its members share their prompt.
+    """
+    learner = config.learner
     rows = learner.packed_rows
     if not rows:
         return None
@@ -214,7 +219,17 @@ def _packing(learner, layout) -> Packing | None:
         learner.num_microbatches,
         f"1 with learner.packed_rows={rows}: those are taken in parts",
     )
-    return Packing(rows=rows, width=2 * layout.num_columns)
+    width = 2 * layout.num_columns
+    if not config.model.prompt_once:
+        return Packing(rows=rows, width=width)
+    grouped = Packing(
+        rows=rows,
+        width=width,
+        group_size=config.rollout.group_size,
+        shared_width=layout.prompt_width,
+    )
+    folded = grouped.folded_columns(layout.num_columns)
+    return dataclasses.replace(grouped, width=max(width, folded))
 
 
 def _sizes(rollout, learner, spec) -> dict[str, int]:

@@ -69,6 +69,7 @@ def get_config() -> ConfigDict:
         tied_embeddings=True,
         dtype="float32",
         layers="unrolled",  # scanned: less memory and compile time, a third more work
+        prompt_once=False,  # a group's prompt is read once; in learning if it packs
         chunk_size=0,  # columns whose logits exist at one time; 0: all
     )
 

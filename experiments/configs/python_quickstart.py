@@ -20,7 +20,7 @@ FILE = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 def get_config():
     c = default.get_config()
-    c.num_ticks = 100
+    c.num_ticks = 60
     c.ticks_per_dispatch = 1
     c.model.pretrained = _smollm2()
 
@@ -31,17 +31,18 @@ def get_config():
     c.rollout.num_lanes = 4
     c.rollout.decode_slots = 4
     c.algorithm.clip = 0.2  # the usual one: 0.8 was found for models from nothing
-    c.learner.learning_rate = 3e-5
+    c.learner.learning_rate = 5e-5
     c.learner.b2 = 0.99
-    c.learner.packed_rows = 8
+    c.model.prompt_once = True
+    c.learner.packed_rows = 2  # of a group each
 
     c.evaluation.every = 20
     c.evaluation.num_problems = 16
-    c.evaluation.test_problems = 64
+    c.evaluation.test_problems = 32
     c.evaluation.samples_per_problem = 8
     c.evaluation.pass_at = (1, 8)
     c.evaluation.batch_size = 16
-    c.checkpoint.every = 50
+    c.checkpoint.every = 20
     c.checkpoint.keep = 1  # 1.6 GB each
     return c
 

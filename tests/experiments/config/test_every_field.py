@@ -219,6 +219,7 @@ ROWS = {
         f"{PYTHON}.problems": "tasks.jsonl",
         f"{PYTHON}.form": "chatml",
         "model.pretrained": "tiny",
+        "model.prompt_once": True,
         "learner.learning_rate": 1e-4,
     },
     "a critic": {
