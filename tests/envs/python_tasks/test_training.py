@@ -41,7 +41,7 @@ def test_the_tick_trains_on_programs_and_outlives_their_sandbox(make, pool):
         end_tokens=spec.end_tokens,
         pad_token=spec.pad_token,
     )
-    rule = credit.agentic(spec.layout.is_estimate, spec.layout.is_skill)
+    rule = credit.agentic(spec.layout.kinds)
     program = toy_program.program(
         rule, environment=environment, policy=policy, num_blocks=1
     )
