@@ -40,7 +40,7 @@ def settings(name, **changes):
         objective=objective.make_objective(
             ppo_clip_loss,
             anchor="behaviour",
-            level="token",
+            granularity="token",
             treatment="none",
             low=0.5,
             high=2.0,

@@ -69,7 +69,7 @@ def program(credit_rule=None, **changes) -> tick.Program:
             objective=objective.make_objective(
                 ppo_clip_loss,
                 anchor="behaviour",
-                level="token",
+                granularity="token",
                 treatment="none",
                 low=0.5,
                 high=2.0,
