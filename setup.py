@@ -1,6 +1,12 @@
 """The only list of dependencies. The JAX family is bounded by the tested versions."""
 
+import pathlib
+import re
+
 import setuptools
+
+FRONT_DOOR = pathlib.Path(__file__).parent / "agentic_grpo" / "__init__.py"
+(VERSION,) = re.findall(r'^__version__ = "(.+)"', FRONT_DOOR.read_text(), re.M)
 
 REQUIRED = [
     "absl-py>=2.3.1",
@@ -36,7 +42,7 @@ EXTRAS = {
 
 setuptools.setup(
     name="agentic_grpo",
-    version="0.2.0",
+    version=VERSION,
     description="Agentic GRPO in JAX: update on stage rewards, correct on the verdict",
     author="The agentic_grpo authors",
     license="Apache-2.0",

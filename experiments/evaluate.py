@@ -15,12 +15,12 @@ import sys
 import jax
 from absl import app, flags, logging
 
-from agentic_grpo.training import compile_cache, evaluation, paths
+from agentic_grpo.training import compile_cache, evaluation, paths, run_folder
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from agentic_grpo.training.plain_text import printable
+from agentic_grpo.training.streams import Stream, key_of
 from experiments.config.build import state_shapes
 from experiments.config.checks import require
-from experiments.config.streams import Stream, key_of
 from experiments.runs import finding, workdir
 
 WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
@@ -77,7 +77,9 @@ def run(folder: pathlib.Path) -> dict:
         state, _ = checkpoints.restore(
             state_shapes(experiment),
             finding.step_named(checkpoints, TICK.value),
-            check=lambda notes: workdir.require_notes_of(notes, config, folder),
+            check=lambda notes: run_folder.require_notes_of(
+                notes, workdir.settings_of(config), folder
+            ),
         )
     seed = config.evaluation.seed if SEED.value is None else SEED.value
     compute = jax.jit(

@@ -17,16 +17,16 @@ import pathlib
 import signal
 import sys
 
-import jax
 from absl import app, flags, logging
 
 from agentic_grpo.training import (
     compile_cache,
     compiling,
     devices,
-    evaluation,
     paths,
     processes,
+    run_folder,
+    running,
 )
 from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.loop import NonFiniteError
@@ -41,8 +41,7 @@ from experiments.config.build import (
     state_shapes,
     trace,
 )
-from experiments.runs import base_model, profiling, training, workdir
-from experiments.runs.recording import Recording
+from experiments.runs import base_model, profiling, workdir
 
 CONFIG = flags.DEFINE_string(
     "config", None, "The experiment's config file.", required=True
@@ -87,7 +86,7 @@ def main(argv):
     except (ValueError, CheckpointError, NonFiniteError) as error:
         sys.exit(printable(f"error: {error}"))
     except OSError as error:  # a full disk, say
-        sys.exit(printable(f"error: {error}. {workdir.what_is_left(folder)}"))
+        sys.exit(printable(f"error: {error}. {run_folder.what_is_left(folder)}"))
     except KeyboardInterrupt:  # before the run listens, or after it
         sys.exit(128 + signal.SIGINT)
 
@@ -112,12 +111,13 @@ def run(
     """
     experiment = build(config)
     layout = build_layout(config, experiment.program)
-    alike = dict(fields.flatten(json.loads(config.to_json())))
+    settings = workdir.settings_of(config)
+    alike = dict(fields.flatten(settings))
     processes.require_same({"workdir": str(folder), **alike})
     with (
         experiment.at_work(),
         stop_on_signals() as stop_requested,
-        workdir.claimed(folder, config) as done,
+        run_folder.claimed(folder, settings) as done,
     ):
         if done is None:
             return _train(
@@ -131,30 +131,29 @@ def run(
 def _train(experiment, layout, config, folder, warm_start_cache, stop_requested):
     """From the newest checkpoint, or the warm start, to the summary."""
     with contextlib.ExitStack() as stack:
-        recording = stack.enter_context(Recording(folder, config))
+        recording = stack.enter_context(workdir.recording_of(config, folder))
         progress = stack.enter_context(_progress(config, stack))
-        state = recording.restore(layout.abstract(state_shapes(experiment)))
-        if state is not None:
-            progress.message(f"goes on from tick {int(state.tick)}")
-        else:
+
+        def begin():
             trace(experiment)
             params = base_model.first_params(
                 experiment, config, warm_start_cache, progress, stop_requested
             )
             if processes.any_process(params is None):
                 return None
-            state = devices.first_state(
+            return devices.first_state(
                 layout, experiment.program, params, experiment.run_key
             )
-        summaries = training.train(
-            state,
+
+        return running.go_on(
+            recording,
             _machine(experiment, layout, config, folder, progress, stack),
             experiment.loop,
-            {"": recording},
             progress,
-            lambda: processes.any_process(stop_requested.is_set()),
+            stop_requested,
+            target=layout.abstract(state_shapes(experiment)),
+            begin=begin,
         )
-    return summaries and summaries[0]
 
 
 def _progress(config, stack):
@@ -165,21 +164,10 @@ def _progress(config, stack):
 
 
 def _machine(experiment: Experiment, layout, config, folder, progress, stack):
-    """One run, wherever its layout puts it."""
-    program = experiment.program
-    policy, environment = layout.spread(program.policy, program.environment)
-    key = layout.place_everywhere(experiment.evaluation_key)
+    """The run as it is computed, and profiled where that is asked for."""
 
-    def evaluator(settings):
-        def compute(params, key):
-            return evaluation.evaluate(policy, params, environment, key, settings)
-
-        return jax.jit(compute, out_shardings=layout.everywhere)
-
-    curve, test = evaluator(experiment.evaluation), evaluator(experiment.test)
-
-    def compile_tick(state):
-        dispatch, seconds = _compile(config, layout, program, state)
+    def compile_dispatch(state):
+        dispatch, seconds = _compile(config, layout, experiment.program, state)
         progress.message(f"compiled the tick in {seconds:.1f} s")
         profiled = profiling.profiled(
             folder / "profile",
@@ -187,10 +175,16 @@ def _machine(experiment: Experiment, layout, config, folder, progress, stack):
             ticks_per_dispatch=config.ticks_per_dispatch,
             enabled=config.profile and processes.is_first_process(),
         )
-        evaluate = curve.lower(state.learner.params, key).compile()
-        return stack.enter_context(profiled), lambda params: evaluate(params, key)
+        return stack.enter_context(profiled)
 
-    return training.Machine(compile=compile_tick, test=lambda params: test(params, key))
+    return running.machine_of_one(
+        experiment.program,
+        layout,
+        curve=experiment.evaluation,
+        test=experiment.test,
+        key=experiment.evaluation_key,
+        compile_dispatch=compile_dispatch,
+    )
 
 
 def _compile(config, layout, program, state):

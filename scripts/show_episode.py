@@ -31,12 +31,12 @@ import rich.console
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from agentic_grpo import episodes
-from agentic_grpo.training import paths
+from agentic_grpo.training import paths, run_folder
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from agentic_grpo.training.plain_text import printable
+from agentic_grpo.training.streams import Stream, key_of
 from experiments.config import command_line
 from experiments.config.build import build, state_shapes
-from experiments.config.streams import Stream, key_of
 from experiments.runs import finding, workdir
 from scripts.viewing import in_flight, page, replayed, terminal
 from scripts.viewing.story import Story
@@ -106,8 +106,8 @@ def tell(options: argparse.Namespace) -> Story:
         state, _ = checkpoints.restore(
             state_shapes(experiment),
             finding.step_named(checkpoints, options.tick),
-            check=lambda notes: workdir.require_notes_of(
-                notes, config, options.workdir
+            check=lambda notes: run_folder.require_notes_of(
+                notes, workdir.settings_of(config), options.workdir
             ),
         )
     if options.row is not None:

@@ -2,7 +2,7 @@
 
 import json
 
-from agentic_grpo.training import metrics
+from agentic_grpo.training import metrics, run_folder
 from experiments.configs import smoke
 from experiments.runs import workdir
 
@@ -23,7 +23,8 @@ def write(folder, rates, *, config=None, every=5, tokens=100.0, groups=2.0, test
                 line |= {"gradient_tokens": tokens, "groups_started": groups}
             writer.write(index * every, line)
     before, after = ({"solve_rate": rates[0]}, {"solve_rate": test or rates[-1]})
-    workdir.write_summary(folder, config, before, after, seconds=60.0)
+    settings = workdir.settings_of(config)
+    run_folder.write_summary(folder, settings, before, after, seconds=60.0)
     return folder
 
 

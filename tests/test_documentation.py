@@ -122,11 +122,18 @@ def test_the_commands_of_the_pages_run_in_their_order_from_a_shell_that_has_noth
 
 def test_the_import_example_of_the_readme_runs_as_it_stands():
     names = {}
-    (block,) = blocks("python")
-    exec(block, names)
+    exec(blocks("python")[0], names)
     # 0.75 - 0.55 at once; the verdict 0 - 0.4 in all, so -0.6 later
     np.testing.assert_allclose(names["at_once"].advantage[0], 0.2, atol=1e-6)
     np.testing.assert_allclose(names["correction"][0], -0.6, atol=1e-6)
+
+
+def test_the_run_of_the_readme_runs_as_it_stands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    exec(blocks("python")[1], names)
+    assert names["trained"].summary["ticks"] == 10
+    assert (tmp_path / "runs" / "mine" / "summary.json").is_file()
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=str)

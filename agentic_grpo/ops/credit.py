@@ -9,7 +9,7 @@ of ``records.StageKind``); what it would have to ignore it refuses.
 """
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
@@ -38,6 +38,7 @@ from agentic_grpo.records import StageKind
 __all__ = [
     "CLIP",
     "DECAY",
+    "RULES",
     "Clip",
     "Clips",
     "Comparison",
@@ -245,3 +246,16 @@ def _as_paid(kinds: Kinds, signal: str) -> tuple[StageKind, ...]:
 def _weights(config: TwoPhaseConfig, skill_weight: float) -> np.ndarray:
     """float [S]; the weight of skills, 1 elsewhere."""
     return np.where(config.are(StageKind.SKILL), skill_weight, 1.0)
+
+
+#: name -> constructor of every rule.
+RULES: dict[str, Callable[..., CreditRule]] = {
+    "outcome": outcome,
+    "immediate": immediate,
+    "agentic": agentic,
+    "calibrated": calibrated,
+    "returns": returns,
+    "turn_mix": turn_mix,
+    "state_groups": state_groups,
+    "value_baseline": value_baseline,
+}

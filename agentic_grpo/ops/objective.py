@@ -37,13 +37,13 @@ from agentic_grpo.records import PHASES, TokenCredit
 def make_objective(
     objective: Objective,
     *,
-    anchor: str,
-    granularity: str,
-    treatment: str,
-    low: float,
-    high: float,
-    length_normalised: bool,
-    segment_of_column: np.ndarray,
+    anchor: str = "behaviour",
+    granularity: str = "token",
+    treatment: str = "none",
+    low: float = 0.5,
+    high: float = 2.0,
+    length_normalised: bool = False,
+    segment_of_column: np.ndarray | None = None,
 ) -> Callable[..., tuple[jax.Array, dict[str, Reduction]]]:
     """The ``LearnerSettings.objective`` of an anchor and an importance treatment.
 
@@ -62,7 +62,7 @@ def make_objective(
       anchor: one of ``ANCHORS``.
       granularity, treatment, low, high, length_normalised: of the weights; see
         ``importance_weights``.
-      segment_of_column: int [T], static.
+      segment_of_column: int [T], static; needed with granularity ``stage``.
 
     Returns:
       (log_probs [N, T], anchor_log_probs [N, T], behaviour_log_probs [N, T], credit
@@ -77,6 +77,12 @@ def make_objective(
         "importance_treatment",
         treatment,
         "'none' with anchor='behaviour': its ratio is the importance ratio already",
+    )
+    require(
+        granularity != "stage" or segment_of_column is not None,
+        "segment_of_column",
+        None,
+        "given with granularity='stage'",
     )
     weigh = functools.partial(
         importance_weights,

@@ -82,6 +82,17 @@ def newest(directory: pathlib.Path) -> tuple[int, dict[str, Any] | None]:
     return max(steps, default=0), None
 
 
+def of_part(record: dict[str, Any], part: str) -> dict[str, Any]:
+    """The record with the leaves of one part of the state alone; of all for ""."""
+    root = f"state/{part}" if part else "state"
+    found = {
+        name: leaf
+        for name, leaf in record["leaves"].items()
+        if name == root or name.startswith(f"{root}/")
+    }
+    return {**record, "leaves": found}
+
+
 def other_leaves(record: dict[str, Any], named: dict[str, leaves.Leaf]) -> list[str]:
     """How the recorded leaves differ from these; one sentence each, without a stop."""
     saved = {k: f"{v['type']}{v['shape']}" for k, v in record["leaves"].items()}

@@ -136,10 +136,28 @@ class Checkpoints:
           CheckpointError: none is there or intact, or it is another configuration's.
         """
 
+        return self.restore_part("", target, step, check=check)
+
+    def restore_part(
+        self,
+        part: str,
+        target: State,
+        step: int | None = None,
+        *,
+        check: Callable[[dict], None] = lambda metadata: None,
+    ) -> tuple[State, dict]:
+        """As ``restore``, of one part of the state; nothing else is read.
+
+        Args:
+          part: its path within the state, "learner/params" say; "": all of it.
+          target: like the part.
+          step, check: as in ``restore``.
+        """
+
         def read(candidate):
             record = self._read_record(candidate)
             check(record["metadata"])
-            return record, self._read_state(candidate, record, target)
+            return record, self._read_state(candidate, record, target, part)
 
         found, (record, state) = self._newest_intact(step, read)
         if differing := host.differences(record["environment"], host.describe()):
@@ -250,13 +268,16 @@ class Checkpoints:
             raise checkpoint_errors.damaged(path, f"it is a copy of {record['step']}")
         return record
 
-    def _read_state(self, step: int, record: dict[str, Any], target: State) -> State:
-        named = leaves.named(target)
+    def _read_state(
+        self, step: int, record: dict[str, Any], target: State, part: str
+    ) -> State:
+        named = leaves.named(target, part)
+        record = checkpoint_record.of_part(record, part)
         if others := checkpoint_record.other_leaves(record, named):
             raise checkpoint_errors.of_another_config(self._path(step), others)
         arrays = {name: leaves.blank(leaf) for name, leaf in named.items()}
         stored = {name: array for name, array in arrays.items() if array.size}
-        arrays |= self._read_item(step, "state", ocp.args.StandardRestore(stored))
+        arrays |= self._read_arrays(step, stored, is_all=not part)
         if changed := checkpoint_record.changed_leaves(record, arrays):
             raise checkpoint_errors.damaged(
                 self._path(step), f"the bytes of {changed[0]} have changed"
@@ -267,15 +288,23 @@ class Checkpoints:
         ]
         return jax.tree.unflatten(jax.tree.structure(target), placed)
 
+    def _read_arrays(self, step: int, arrays: dict, *, is_all: bool) -> dict:
+        if is_all:
+            return self._read_item(step, "state", ocp.args.StandardRestore(arrays))
+        how = ocp.checkpoint_utils.construct_restore_args(arrays)
+        some = ocp.args.PyTreeRestore(arrays, restore_args=how, partial_restore=True)
+        try:
+            with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+                return reader.restore(self._path(step) / "state", args=some)
+        except Exception as error:  # a damaged file surfaces as any of them
+            raise _unreadable(self._path(step), "state", error) from error
+
     def _read_item(self, step: int, item: str, args: ocp.args.CheckpointArgs) -> Any:
         try:
             items = ocp.args.Composite(**{item: args})
             return self._open().restore(step, args=items)[item]
         except Exception as error:  # a damaged file surfaces as any of them
-            reason = f"{type(error).__name__}: {str(error)[:200]}"
-            raise checkpoint_errors.damaged(
-                self._path(step), f"its {item} cannot be read ({reason})"
-            ) from error
+            raise _unreadable(self._path(step), item, error) from error
 
     def _set_damaged_aside(self) -> None:
         """Renames what ``restore`` passed over: these steps will be reached anew."""
@@ -289,6 +318,11 @@ class Checkpoints:
             self._path(step).rename(aside)
         processes.wait_for_all("damaged checkpoints are set aside")
         self._damaged.clear()
+
+
+def _unreadable(path, item, error):
+    reason = f"{type(error).__name__}: {str(error)[:200]}"
+    return checkpoint_errors.damaged(path, f"its {item} cannot be read ({reason})")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,16 +20,20 @@ Leaf = Any
 Tree = Any
 
 
-def named(tree: Tree) -> dict[str, Leaf]:
+def named(tree: Tree, part: str = "") -> dict[str, Leaf]:
     """Every leaf by its name, in the order of ``jax.tree.leaves``.
+
+    Args:
+      tree: the state, or a part of it.
+      part: path of that part within the state.
 
     Raises:
       ValueError: two leaves share a name, or a leaf is nothing that can be saved.
     """
-    leaves = {}
+    root, leaves = f"state/{part}" if part else "state", {}
     for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
         inner = jax.tree_util.keystr(path, simple=True, separator="/")
-        name = f"state/{inner}" if path else "state"
+        name = f"{root}/{inner}" if path else root
         if name in leaves:
             raise ValueError(f"{name}: two leaves of the state have this name.")
         if not (isinstance(leaf, bool | int | float) or hasattr(leaf, "dtype")):

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 
 from agentic_grpo import rollout_metrics
+from agentic_grpo.errors import require
 from agentic_grpo.training import evaluation, tick_metrics
 
 
@@ -35,6 +36,16 @@ class LoopSettings:
     evaluate_every: int
     checkpoint_every: int
     max_skipped: int
+
+    def __post_init__(self):
+        for field in ("num_ticks", "evaluate_every", "checkpoint_every"):
+            value, per_dispatch = getattr(self, field), self.ticks_per_dispatch
+            require(
+                value % per_dispatch == 0,
+                field,
+                value,
+                f"a multiple of ticks_per_dispatch={per_dispatch}",
+            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,6 @@
 
 import functools
 
-import numpy as np
-
 from agentic_grpo.errors import Refused
 from agentic_grpo.learner import LearnerSettings
 from agentic_grpo.ops import (
@@ -14,19 +12,20 @@ from agentic_grpo.ops import (
     policy_losses,
 )
 from agentic_grpo.ops.importance_ratios import GRANULARITIES, TREATMENTS
+from agentic_grpo.training import sizes
 from experiments.config.checks import choose, require
 from experiments.config.critic import SIGNALS
 
-#: name -> (constructor, what it takes beside kinds, comparison, decay and its own).
-CREDIT_RULES = {
-    "outcome": (credit.outcome, ("clip",)),
-    "immediate": (credit.immediate, ("clip", "signal")),
-    "agentic": (credit.agentic, ("clips", "signal")),
-    "calibrated": (credit.calibrated, ("clips", "signal")),
-    "returns": (credit.returns, ("clip",)),
-    "turn_mix": (credit.turn_mix, ("clips",)),
-    "state_groups": (credit.state_groups, ("clip",)),
-    "value_baseline": (credit.value_baseline, ("clip",)),
+#: What each rule takes beside kinds, comparison, decay and its own options.
+TAKES = {
+    "outcome": ("clip",),
+    "immediate": ("clip", "signal"),
+    "agentic": ("clips", "signal"),
+    "calibrated": ("clips", "signal"),
+    "returns": ("clip",),
+    "turn_mix": ("clips",),
+    "state_groups": ("clip",),
+    "value_baseline": ("clip",),
 }
 
 OBJECTIVES = {
@@ -51,7 +50,7 @@ KL_ESTIMATORS = ("k1", "k2", "k3")
 
 def credit_rule(algorithm, spec) -> credit.CreditRule:
     """The rule that ``algorithm.credit`` names, with its options."""
-    constructor, takes = choose("algorithm.credit", algorithm.credit, CREDIT_RULES)
+    constructor = choose("algorithm.credit", algorithm.credit, credit.RULES)
     clips = _clips(algorithm)
     shared = {
         "clip": clips.first,
@@ -68,7 +67,7 @@ def credit_rule(algorithm, spec) -> credit.CreditRule:
                 use_ranks=algorithm.use_ranks,
             ),
             decay=algorithm.decay,
-            **{name: shared[name] for name in takes},
+            **{name: shared[name] for name in TAKES[algorithm.credit]},
             **_own_options(dict(of_rule), spec),
         )
     except Refused as error:
@@ -122,7 +121,7 @@ def _own_options(options, spec):
     return options
 
 
-def learner_settings(config, spec, sizes) -> LearnerSettings:
+def learner_settings(config, spec, block) -> LearnerSettings:
     """The loss: objective, importance treatment, aggregation, KL, entropy."""
     algorithm, learner = config.algorithm, config.learner
     loss = choose("algorithm.objective", algorithm.objective, OBJECTIVES)
@@ -134,7 +133,7 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
     make_aggregate = choose(
         "algorithm.aggregation", algorithm.aggregation, AGGREGATIONS
     )
-    rows = sizes["update_slots"] * config.rollout.group_size
+    rows = block.update_slots * config.rollout.group_size
     batch = rows * config.rollout.num_blocks
     require(
         batch % learner.num_microbatches == 0,
@@ -142,7 +141,6 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
         learner.num_microbatches,
         f"a divisor of the {batch} episodes of a step",
     )
-    per_tick = learner.trained_tokens_per_tick or _tokens_per_tick(sizes, config, spec)
     choose("learner.kl_estimator", learner.kl_estimator, dict.fromkeys(KL_ESTIMATORS))
     kl_loss = choose("learner.kl_form", learner.kl_form, KL_FORMS)
     for name, names in (("granularity", GRANULARITIES), ("treatment", TREATMENTS)):
@@ -169,19 +167,17 @@ def learner_settings(config, spec, sizes) -> LearnerSettings:
         raise error.under("algorithm") from error
     return LearnerSettings(
         objective=built,
-        aggregate=make_aggregate(per_tick / rows),
+        aggregate=make_aggregate(
+            sizes.trained_tokens_per_row(
+                spec,
+                block,
+                num_members=config.rollout.group_size,
+                tokens_per_tick=learner.trained_tokens_per_tick,
+            )
+        ),
         temperature=config.rollout.temperature,
         entropy_weight=learner.entropy_weight,
         kl_weight=learner.kl_weight,
         kl_loss=functools.partial(kl_loss, estimator=learner.kl_estimator),
         num_microbatches=learner.num_microbatches,
     )
-
-
-def _tokens_per_tick(sizes, config, spec) -> float:
-    """Action columns that the lanes of a block write per tick, on average over stages.
-
-    The same for every credit rule, so that rules differ by their credit alone.
-    """
-    episodes = sizes["decode_slots"] * config.rollout.group_size
-    return episodes * float(np.mean(spec.layout.action_widths))

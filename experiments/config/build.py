@@ -13,6 +13,7 @@ from typing import Any
 import jax
 from ml_collections import ConfigDict
 
+from agentic_grpo.errors import Refused
 from agentic_grpo.lanes import RolloutSettings
 from agentic_grpo.models.packing import Packing
 from agentic_grpo.models.policy import decoder_policy
@@ -20,6 +21,7 @@ from agentic_grpo.models.transformer import Transformer
 from agentic_grpo.training import devices, sizes, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
+from agentic_grpo.training.streams import Stream, key_of
 from agentic_grpo.training.warm_start import WarmStartSettings
 from experiments.config import (
     algorithm,
@@ -33,7 +35,6 @@ from experiments.config import (
 )
 from experiments.config.checks import choose, require
 from experiments.config.environment import build_environment
-from experiments.config.streams import Stream, key_of
 
 SCHEMA_VERSION = 2
 
@@ -178,8 +179,8 @@ def _program(config, environment, published) -> tick.Program:
         optimizer=optimizer.optimizer(config.learner),
         schedule=optimizer.schedule(config.learner, config.model, config.num_ticks),
         rollout=RolloutSettings(
-            num_lanes=per_block["num_lanes"],
-            decode_slots=per_block["decode_slots"],
+            num_lanes=per_block.num_lanes,
+            decode_slots=per_block.decode_slots,
             num_members=config.rollout.group_size,
             stage_deadline=config.rollout.stage_deadline,
             verdict_deadline=config.rollout.verdict_deadline,
@@ -187,8 +188,8 @@ def _program(config, environment, published) -> tick.Program:
         ),
         learner=algorithm.learner_settings(config, spec, per_block),
         num_blocks=config.rollout.num_blocks,
-        num_rows=per_block["num_rows"],
-        update_slots=per_block["update_slots"],
+        num_rows=per_block.num_rows,
+        update_slots=per_block.update_slots,
         max_age=config.algorithm.max_age,
         passes=config.learner.passes,
         exclude_zero_variance=config.algorithm.exclude_zero_variance,
@@ -198,7 +199,7 @@ def _program(config, environment, published) -> tick.Program:
             spec,
             policy,
             hidden_size=decoder.config.hidden_size,
-            rows=per_block["update_slots"] * config.rollout.group_size,
+            rows=per_block.update_slots * config.rollout.group_size,
         ),
         pilot_groups=config.algorithm.pilot_groups,
     )
@@ -232,70 +233,37 @@ def _packing(config, layout) -> Packing | None:
     return dataclasses.replace(grouped, width=max(width, folded))
 
 
-def _sizes(rollout, learner, spec) -> dict[str, int]:
-    """Sizes per block, with the defaults that latencies and arrivals ask for."""
-    require(
-        rollout.decode_slots <= rollout.num_lanes,
-        "rollout.decode_slots",
-        rollout.decode_slots,
-        f"at most rollout.num_lanes={rollout.num_lanes}",
-    )
-    for name in ("num_lanes", "decode_slots"):
-        require(
-            rollout[name] % rollout.num_blocks == 0,
-            f"rollout.{name}",
-            rollout[name],
-            f"a multiple of rollout.num_blocks={rollout.num_blocks}",
+def _sizes(rollout, learner, spec) -> sizes.BlockSizes:
+    """Sizes per block; what is refused gets the path of its field."""
+    try:
+        return sizes.block_sizes(
+            spec,
+            num_lanes=rollout.num_lanes,
+            decode_slots=rollout.decode_slots,
+            stage_deadline=rollout.stage_deadline,
+            verdict_deadline=rollout.verdict_deadline,
+            num_blocks=rollout.num_blocks,
+            num_rows=rollout.num_rows,
+            update_slots=learner.update_slots,
         )
-    lanes = rollout.num_lanes // rollout.num_blocks
-    slots = rollout.decode_slots // rollout.num_blocks
-    needed = sizes.rows_needed(
-        spec,
-        num_lanes=lanes,
-        decode_slots=slots,
-        stage_deadline=rollout.stage_deadline,
-        verdict_deadline=rollout.verdict_deadline,
-    )
-    rows = rollout.num_rows or needed
-    require(
-        rows >= needed,
-        "rollout.num_rows",
-        rollout.num_rows,
-        f"at least {needed} per block, with which none of its {lanes} lanes ever waits "
-        "for a row, or 0 for just that",
-    )
-    least_served, served = sizes.slots_needed(spec, decode_slots=slots)
-    update_slots = learner.update_slots or served
-    require(
-        update_slots >= least_served,
-        "learner.update_slots",
-        learner.update_slots,
-        f"at least {least_served} per block, the rows that become ready per tick "
-        f"({slots} stages, and a verdict per {spec.layout.num_stages} stages), or 0 "
-        f"for the most that can ({served})",
-    )
-    return dict(
-        num_lanes=lanes, decode_slots=slots, num_rows=rows, update_slots=update_slots
-    )
+    except Refused as error:
+        group = "learner" if error.field == "update_slots" else "rollout"
+        raise error.under(group) from error
 
 
 def _loop(config) -> LoopSettings:
-    per_dispatch = config.ticks_per_dispatch
-    for name, value in {
-        "num_ticks": config.num_ticks,
-        "evaluation.every": config.evaluation.every,
-        "checkpoint.every": config.checkpoint.every,
-    }.items():
-        require(
-            value % per_dispatch == 0,
-            name,
-            value,
-            f"a multiple of ticks_per_dispatch={per_dispatch}",
+    try:
+        return LoopSettings(
+            num_ticks=config.num_ticks,
+            ticks_per_dispatch=config.ticks_per_dispatch,
+            evaluate_every=config.evaluation.every,
+            checkpoint_every=config.checkpoint.every,
+            max_skipped=config.learner.max_skipped,
         )
-    return LoopSettings(
-        num_ticks=config.num_ticks,
-        ticks_per_dispatch=per_dispatch,
-        evaluate_every=config.evaluation.every,
-        checkpoint_every=config.checkpoint.every,
-        max_skipped=config.learner.max_skipped,
-    )
+    except Refused as error:
+        path = {
+            "evaluate_every": "evaluation.every",
+            "checkpoint_every": "checkpoint.every",
+        }
+        field = path.get(error.field, error.field)
+        raise Refused(field, error.value, error.rule) from error

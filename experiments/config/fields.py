@@ -9,11 +9,12 @@ import ast
 import difflib
 import functools
 import reprlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ml_collections import ConfigDict
 
+from agentic_grpo.training.run_folder import flatten
 from experiments.config import renames
 from experiments.configs import default
 
@@ -83,15 +84,6 @@ def _hint(field):
         name for name in kinds() if name.rpartition(".")[2] == end
     ]
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
-
-
-def flatten(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """The leaves of a config, or of its JSON, by their dotted names."""
-    for name, value in tree.items():
-        if isinstance(value, ConfigDict | dict):
-            yield from flatten(value, f"{prefix}{name}.")
-        else:
-            yield prefix + name, value
 
 
 def parse(field: str, text: str) -> Any:

@@ -92,7 +92,7 @@ def get_config() -> ConfigDict:
     )
 
     c.algorithm = create(
-        credit="calibrated",  # one of config.algorithm.CREDIT_RULES; its options below
+        credit="calibrated",  # one of ops.credit.RULES; its options below
         divisor=comparison.divisor,  # own (as publicly reported), stage, running, none
         baseline=comparison.baseline,  # mean, leave_one_out
         use_ranks=comparison.use_ranks,

@@ -21,11 +21,10 @@ import jax.numpy as jnp
 import numpy as np
 from ml_collections import ConfigDict
 
-from agentic_grpo.training import leaves, warm_start
+from agentic_grpo.training import leaves, locks, warm_start
 from agentic_grpo.training.loop import NonFiniteError
 from agentic_grpo.training.progress import duration
 from experiments.config.build import Experiment
-from experiments.runs import locks
 
 #: Fields of an environment that say when something is known, not what. The warm start
 #: has no clock, so base models are shared by latencies.
@@ -42,7 +41,7 @@ SOURCES = (
     "agentic_grpo/layout.py",
     "agentic_grpo/episodes.py",
     "agentic_grpo/training/warm_start.py",
-    "experiments/config/streams.py",
+    "agentic_grpo/training/streams.py",
 )
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]

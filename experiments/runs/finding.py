@@ -8,10 +8,10 @@ from typing import Any
 
 from agentic_grpo.training import metrics
 from agentic_grpo.training.checkpoints import Checkpoints
+from agentic_grpo.training.json_files import read_json
+from agentic_grpo.training.run_folder import MAY_DIFFER
 from experiments.config import fields
 from experiments.config.checks import require
-from experiments.runs.files import read_json
-from experiments.runs.workdir import MAY_DIFFER
 
 CONFIG = "config.json"
 

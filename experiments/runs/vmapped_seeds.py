@@ -20,15 +20,15 @@ import jax
 import jax.numpy as jnp
 from ml_collections import ConfigDict
 
-from agentic_grpo.training import evaluation, tick
+from agentic_grpo.training import evaluation, run_folder, running, tick
 from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.loop import NonFiniteError
 from agentic_grpo.training.progress import Progress
+from agentic_grpo.training.recording import Recording
 from agentic_grpo.training.stopping import stop_on_signals
 from experiments.config.build import Experiment, build, state_shapes
 from experiments.config.checks import require
-from experiments.runs import base_model, training, workdir
-from experiments.runs.recording import Recording
+from experiments.runs import base_model, workdir
 
 
 class SeedsError(RuntimeError):
@@ -39,12 +39,13 @@ class SeedsError(RuntimeError):
 class _Seed:
     """One seed: what it is made of, and its files."""
 
+    config: ConfigDict
     experiment: Experiment
     recording: Recording
 
     @property
     def name(self) -> str:
-        return f"seed {self.recording.config.seed}"
+        return f"seed {self.config.seed}"
 
 
 def run(
@@ -67,19 +68,21 @@ def run(
     require_only_seeds_differ(configs)
     _require_one_device(configs[0])
     experiments = list(map(build, configs))
-    pairs = list(zip(folders, configs, strict=True))
+    settings = list(map(workdir.settings_of, configs))
+    pairs = list(zip(folders, settings, strict=True))
     errors: list[str] = []
     with contextlib.ExitStack() as stack:
         for experiment in experiments:  # each plays its own warm start
             stack.enter_context(experiment.at_work())
         stop_requested = stack.enter_context(stop_on_signals())
-        done = [stack.enter_context(workdir.claimed(*pair)) for pair in pairs]
+        done = [stack.enter_context(run_folder.claimed(*pair)) for pair in pairs]
         left = [k for k, summary in enumerate(done) if summary is None]
         seeds = [
             _Seed(
+                config=configs[k],
                 experiment=experiments[k],
                 recording=stack.enter_context(
-                    Recording(*pairs[k], share=1 / len(left))
+                    workdir.recording_of(configs[k], folders[k], share=1 / len(left))
                 ),
             )
             for k in left
@@ -94,7 +97,7 @@ def run(
                     errors.append(str(error))
     if errors:
         raise SeedsError(" ".join(errors))
-    summaries = [workdir.finished(*pair) for pair in pairs]
+    summaries = [run_folder.finished(*pair) for pair in pairs]
     return None if None in summaries else summaries
 
 
@@ -158,7 +161,7 @@ def _newest_or_first(seed, cache, progress, stop_requested):
     if state is not None:
         return state
     params = base_model.first_params(
-        experiment, seed.recording.config, cache, progress, stop_requested
+        experiment, seed.config, cache, progress, stop_requested
     )
     if params is None:
         return None
@@ -170,7 +173,7 @@ def _train(group, progress, stop_requested):
     """Trains seeds that stand at the same tick."""
     seeds, states = zip(*group, strict=True)
     experiment = seeds[0].experiment
-    training.train(
+    running.train(
         jax.tree.map(lambda *leaves: jnp.stack(leaves), *states),
         _machine(experiment, len(seeds)),
         experiment.loop,
@@ -180,7 +183,7 @@ def _train(group, progress, stop_requested):
     )
 
 
-def _machine(experiment: Experiment, count: int) -> training.Machine:
+def _machine(experiment: Experiment, count: int) -> running.Machine:
     """K seeds at a time: everything has a leading axis [K]."""
     program, key = experiment.program, experiment.evaluation_key
 
@@ -208,6 +211,6 @@ def _machine(experiment: Experiment, count: int) -> training.Machine:
     def split(tree):
         return [jax.tree.map(lambda x, k=k: x[k], tree) for k in range(count)]
 
-    return training.Machine(
+    return running.Machine(
         compile=compile_tick, test=lambda params: test(params, key), split=split
     )

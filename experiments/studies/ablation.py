@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from absl import logging
 
+from agentic_grpo.training import run_folder
+from agentic_grpo.training.json_files import read_json_if_whole, write_json
 from experiments.config.checks import require
 from experiments.runs import provenance, workdir
-from experiments.runs.files import read_json_if_whole, write_json
 from experiments.studies import search, suites
 from experiments.studies.results import MANIFEST
 from experiments.sweeps import planning, scheduler
@@ -219,7 +220,8 @@ class Ablation:
                 continue
             try:
                 config = workdir.load_config(path.parent)
-                if workdir.finished(path.parent, config) is not None:
+                settings = workdir.settings_of(config)
+                if run_folder.finished(path.parent, settings) is not None:
                     found[_text(config)] = path.parent
             except ValueError as error:
                 logging.warning("%s; its run is not taken for ours", error)

@@ -14,8 +14,8 @@ import numpy as np
 from absl import logging
 
 from agentic_grpo.training import metrics
+from agentic_grpo.training.json_files import read_json
 from experiments.config import fields
-from experiments.runs.files import read_json
 from experiments.studies import statistics
 
 MANIFEST = "suite.json"

@@ -7,6 +7,7 @@ import pathlib
 import subprocess
 import sys
 
+from agentic_grpo.training import run_folder
 from experiments.runs import workdir
 from experiments.sweeps.scheduler import Job
 
@@ -41,7 +42,7 @@ class Launcher:
           ValueError: a folder holds something else.
         """
         for run in job.runs:
-            workdir.claim(run.folder, run.config)
+            run_folder.claim(run.folder, workdir.settings_of(run.config))
         with (job.runs[0].folder / LOG).open("ab") as log:
             process = subprocess.Popen(
                 self.command(job),

@@ -7,10 +7,11 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
+from agentic_grpo.training import locks
 from experiments.config import fields
 from experiments.config.build import build
 from experiments.config.checks import require
-from experiments.runs import base_model, locks
+from experiments.runs import base_model
 from experiments.sweeps import cost, grid, scheduler
 from experiments.sweeps.launch import Launcher, read_error
 from experiments.sweeps.live_table import Display, duration

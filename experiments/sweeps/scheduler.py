@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from absl import logging
 from ml_collections import ConfigDict
 
+from agentic_grpo.training import run_folder
 from agentic_grpo.training.stopping import sigterm_interrupts
 from experiments.config.checks import require
 from experiments.runs import process_groups, workdir
@@ -44,7 +45,10 @@ class Run:
         It is then tried, and what is wrong with it fails it alone.
         """
         try:
-            return workdir.finished(self.folder, self.config) is not None
+            return (
+                run_folder.finished(self.folder, workdir.settings_of(self.config))
+                is not None
+            )
         except ValueError as error:
             logging.warning("%s; the run counts as unfinished", error)
             return False

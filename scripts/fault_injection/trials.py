@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from agentic_grpo.training import leaves, metrics
+from agentic_grpo.training import leaves, metrics, run_folder
 from agentic_grpo.training.checkpoints import Checkpoints
 from experiments.config.build import state_shapes
 from experiments.runs import workdir
@@ -91,7 +91,8 @@ class Trial:
         if len(self.homes) == 1:
             return ["experiments.train", *self.variant.flags, *places]
         for home, seed in zip(self.homes, self.variant.seeds, strict=True):
-            workdir.claim(home.folder, self.variant.config(seed))
+            settings = workdir.settings_of(self.variant.config(seed))
+            run_folder.claim(home.folder, settings)
         return ["experiments.train_seeds", *places]
 
     def start(self) -> subprocess.Popen:

@@ -6,8 +6,8 @@ import pathlib
 import sys
 
 from agentic_grpo.training import metrics
+from agentic_grpo.training.json_files import read_json
 from experiments.config import fields
-from experiments.runs.files import read_json
 
 SOLVE_RATE = "eval/solve_rate"
 GREEDY = "eval/greedy_solve_rate"

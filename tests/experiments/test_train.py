@@ -10,11 +10,10 @@ import types
 import numpy as np
 import pytest
 
-from agentic_grpo.training import metrics
+from agentic_grpo.training import metrics, running
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from experiments import train
 from experiments.configs import smoke
-from experiments.runs import training
 
 REPOSITORY = pathlib.Path(__file__).parents[2]
 
@@ -68,16 +67,14 @@ def test_a_finished_run_says_so_and_changes_nothing(finished, capsys):
 def test_a_run_that_learnt_nothing_says_so():
     told = types.SimpleNamespace(texts=[])
     told.message = told.texts.append
-    runs = [
-        types.SimpleNamespace(folder=name, config=config()) for name in ("idle", "busy")
-    ]
+    runs = [types.SimpleNamespace(folder=name) for name in ("idle", "busy")]
     learner = types.SimpleNamespace(step=np.array([0, 3]))
-    state = types.SimpleNamespace(learner=learner)
-    training._tell_who_was_idle(state, runs, [0, 1], told)
+    state = types.SimpleNamespace(learner=learner, tick=np.int32(8))
+    running._tell_who_was_idle(state, runs, [0, 1], told)
     (text,) = told.texts
     assert text.startswith("idle: the learner took no step in 8 ticks")
     learner.step = np.int32(3)  # of one run
-    training._tell_who_was_idle(state, runs[:1], [0], told)
+    running._tell_who_was_idle(state, runs[:1], [0], told)
     assert len(told.texts) == 1
 
 

@@ -6,8 +6,8 @@ import re
 import pytest
 import rich.console
 
-from agentic_grpo.training import metrics
-from experiments.runs import files, workdir
+from agentic_grpo.training import json_files, metrics, run_folder
+from experiments.runs import workdir
 from scripts import compare_runs
 from scripts.viewing import charts, comparing, runs
 
@@ -18,14 +18,14 @@ def write_run(tmp_path, small_config):
 
     def write(name, values=(), *, finished=False, **changes):
         folder = tmp_path / name
-        workdir.claim(folder, small_config(**changes))
+        run_folder.claim(folder, workdir.settings_of(small_config(**changes)))
         with metrics.MetricsWriter(folder) as writer:
             for tick, value in enumerate(values, start=1):
                 line = {"eval/solve_rate": value, "stage_reward/plan": value / 2}
                 writer.write(tick, line)
         if finished:
             summary = {"solve_rate_before": 0.05, "solve_rate_after": 0.95, "ticks": 8}
-            files.write_json(folder / "summary.json", summary)
+            json_files.write_json(folder / "summary.json", summary)
         return folder
 
     return write

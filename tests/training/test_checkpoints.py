@@ -109,6 +109,27 @@ def copy(saved, tmp_path):
     return shutil.copytree(saved, tmp_path / "copy")
 
 
+def test_a_part_of_the_state_comes_back_without_the_rest(saved):
+    with checkpoints.Checkpoints(saved) as store:
+        params, _ = store.restore_part("params", make_state().params, 10)
+        store.restore(make_state())  # all of it still can be read
+    assert_same(params, make_state(seed=10).params)
+    with (
+        checkpoints.Checkpoints(saved) as store,
+        pytest.raises(checkpoints.CheckpointError, match=r"state/params/more.*nothing"),
+    ):
+        store.restore_part("params", make_state().params | {"more": jnp.zeros(2)})
+
+
+def test_a_part_whose_bytes_have_changed_is_not_given_back(copy, monkeypatch):
+    monkeypatch.setattr(checkpoint_record, "changed_leaves", lambda *_: ["state/w"])
+    with (
+        checkpoints.Checkpoints(copy) as store,
+        pytest.raises(checkpoints.CheckpointError, match=r"the bytes of state/w"),
+    ):
+        store.restore_part("params", make_state().params, 10)
+
+
 def test_every_kind_of_leaf_comes_back_with_its_bits_and_its_type(saved):
     with checkpoints.Checkpoints(saved) as store:
         state, metadata = store.restore(make_state())

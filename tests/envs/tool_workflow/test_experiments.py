@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from experiments.config import algorithm
+from agentic_grpo.ops import credit
 from experiments.config.build import build
 from experiments.configs import default
 
@@ -29,7 +29,7 @@ def test_every_config_can_be_built_on_it(name):
     assert spec.layout.stages[0].name == "plan"
 
 
-@pytest.mark.parametrize("rule", algorithm.CREDIT_RULES)
+@pytest.mark.parametrize("rule", credit.RULES)
 def test_every_credit_rule_can_be_built_on_it(rule):
     config = default.get_config()
     config.env.name = "tool_workflow"

@@ -5,6 +5,7 @@ import json
 import jax
 import pytest
 
+from agentic_grpo.ops import credit
 from experiments.config import algorithm, build, environment
 from experiments.configs import default, quickstart, smoke
 
@@ -27,7 +28,7 @@ def test_every_config_builds_and_is_json(name):
     assert jax.tree.leaves(shapes.learner.params)
 
 
-@pytest.mark.parametrize("name", algorithm.CREDIT_RULES)
+@pytest.mark.parametrize("name", credit.RULES)
 @pytest.mark.parametrize("objective", ["clip", "gspo"])
 def test_every_credit_rule_builds(name, objective):
     changes = {"algorithm.credit": name, "algorithm.objective": objective}
@@ -40,7 +41,7 @@ def test_every_credit_rule_builds(name, objective):
 def test_all_names_are_those_of_the_tables():
     names = {*environment.ENVIRONMENTS, *environment.OF_TEXT}
     assert names == set(default.get_config().env) - {"name"}
-    own_options = set(algorithm.CREDIT_RULES) - {"outcome", "value_baseline"}
+    own_options = set(credit.RULES) - {"outcome", "value_baseline"}
     assert own_options <= set(default.get_config().algorithm)
 
 
@@ -61,7 +62,11 @@ def test_all_names_are_those_of_the_tables():
         ("model.dtype", "int32", r"model\.dtype"),
         ("warm_start.episodes_per_step", 0, r"warm_start\.episodes_per_step=0"),
         ("rollout.group_size", 1, r"rollout\.group_size=1 must be at least 2"),
-        ("rollout.num_blocks", 3, r"a multiple of rollout\.num_blocks=3"),
+        (
+            "rollout.num_blocks",
+            3,
+            r"num_lanes=4 must be a multiple of num_blocks=3",
+        ),
         ("rollout.decode_slots", 5, r"rollout\.decode_slots=5 must be at most"),
         ("rollout.num_rows", 5, r"rollout\.num_rows=5 must be at least"),
         ("rollout.temperature", 0.0, r"rollout\.temperature=0\.0 must be in \[0\.01"),

@@ -8,6 +8,7 @@ import jax
 import pytest
 import two_ticks
 
+from agentic_grpo.training import run_folder
 from experiments.config import build, fields
 from experiments.configs import default, smoke
 from experiments.runs import workdir
@@ -112,17 +113,17 @@ def another(value):
 @pytest.mark.parametrize("field", FIELDS)
 def test_a_run_goes_on_only_with_its_own_config(field, tmp_path):
     config = changed({})
-    workdir.claim(tmp_path, config)
+    run_folder.claim(tmp_path, workdir.settings_of(config))
     before = (tmp_path / "config.json").read_text()
     config.update_from_flattened_dict(
         {field: another(dict(fields.flatten(config))[field])}
     )
-    if field.split(".")[0] in workdir.MAY_DIFFER:
-        workdir.claim(tmp_path, config)
+    if field.split(".")[0] in run_folder.MAY_DIFFER:
+        run_folder.claim(tmp_path, workdir.settings_of(config))
         assert json.loads((tmp_path / "config.json").read_text()) != json.loads(before)
     else:
         with pytest.raises(ValueError, match=f"{field}: .* there, .* here"):
-            workdir.claim(tmp_path, config)
+            run_folder.claim(tmp_path, workdir.settings_of(config))
         assert (tmp_path / "config.json").read_text() == before
 
 
@@ -130,7 +131,7 @@ def test_what_may_differ_is_what_the_design_says():
     names = {field.split(".")[0] for field in FIELDS}
     assert {"num_ticks", "devices", "logging", "checkpoint"} <= names
     assert {"seed", "model", "learner", "algorithm", "env"}.isdisjoint(
-        workdir.MAY_DIFFER
+        run_folder.MAY_DIFFER
     )
 
 

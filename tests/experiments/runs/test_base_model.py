@@ -10,11 +10,11 @@ import jax
 import numpy as np
 import pytest
 
-from agentic_grpo.training import leaves
+from agentic_grpo.training import leaves, locks
 from agentic_grpo.training.loop import NonFiniteError
 from experiments.config import build
 from experiments.configs import smoke
-from experiments.runs import base_model, locks
+from experiments.runs import base_model
 
 ENV = "env.code_execution"
 

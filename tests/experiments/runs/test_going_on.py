@@ -7,16 +7,20 @@ import signal
 
 import pytest
 
-from agentic_grpo.training import metrics
+from agentic_grpo.training import metrics, recording, run_folder, running
 from agentic_grpo.training.checkpoints import Checkpoints
 from experiments import train
 from experiments.config import fields
 from experiments.configs import smoke
-from experiments.runs import recording, training, workdir
+from experiments.runs import workdir
 
 
 def config(**changes):
     return fields.change(smoke.get_config(), changes)
+
+
+def settings(**changes):
+    return workdir.settings_of(config(**changes))
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +40,7 @@ def unfinished(finished, tmp_path):
     """Stopped at tick 4 of 8."""
     folder = shutil.copytree(finished, tmp_path / "copy")
     (folder / "summary.json").unlink()
-    shutil.rmtree(folder / workdir.CHECKPOINTS / "8")
+    shutil.rmtree(folder / run_folder.CHECKPOINTS / "8")
     return folder
 
 
@@ -104,7 +108,7 @@ def test_a_config_that_is_gone_is_that_of_the_checkpoints(unfinished, finished):
 
 
 def test_a_checkpoint_under_another_name_does_not_stick(unfinished, finished):
-    steps = unfinished / workdir.CHECKPOINTS
+    steps = unfinished / run_folder.CHECKPOINTS
     shutil.copytree(steps / "4", steps / "6")
     train.run(config(), unfinished)
     assert lines(unfinished) == lines(finished)
@@ -134,7 +138,7 @@ def test_lines_are_synced_before_the_checkpoint_is_written(tmp_path, monkeypatch
     monkeypatch.setattr(
         Checkpoints, "save", lambda self, *_, **__: order.append("checkpoint")
     )
-    recording.Recording(tmp_path, config()).save(0, None)
+    workdir.recording_of(config(), tmp_path).save(0, None)
     assert order == ["lines", "checkpoint"]
 
 
@@ -142,12 +146,12 @@ def test_a_rate_that_jumps_is_told(tmp_path, warnings_of_run):
     # linear to 0 over ticks 2 to 8: the rest at tick 5 is half; to 14 it is 3/4
     linear = {"learner.schedule": "linear", "learner.learning_rate": 0.5}
     old, new = config(**linear), config(num_ticks=14, **linear)
-    record = recording.Recording(tmp_path, new)
+    record = workdir.recording_of(new, tmp_path)
     record._warn_of_a_jump(json.loads(old.to_json()), 5)
     (told,) = warnings_of_run
     assert "the learning rate of tick 5 is 0.375 in place of 0.25" in told
     record._warn_of_a_jump(json.loads(old.to_json()), 1)  # still the warm-up
-    constant = recording.Recording(tmp_path, config(num_ticks=14))
+    constant = workdir.recording_of(config(num_ticks=14), tmp_path)
     constant._warn_of_a_jump(json.loads(config().to_json()), 5)
     assert len(warnings_of_run) == 1
 
@@ -158,7 +162,7 @@ def ask(*_):
 
 @pytest.mark.parametrize(
     ("module", "name"),
-    [(train.base_model, "_read"), (training, "_test_base_models")],
+    [(train.base_model, "_read"), (running, "_test_base_models")],
     ids=["warm start", "first test"],
 )
 def test_a_request_before_the_first_tick_ends_the_run_with_all_saved(
@@ -174,7 +178,7 @@ def test_a_request_before_the_first_tick_ends_the_run_with_all_saved(
     monkeypatch.setattr(train.compiling, "compile_dispatch", None)  # is not reached
     assert train.run(config(), tmp_path, warm_start_cache=cache) is None
     monkeypatch.undo()
-    with Checkpoints(tmp_path / workdir.CHECKPOINTS) as checkpoints:
+    with Checkpoints(tmp_path / run_folder.CHECKPOINTS) as checkpoints:
         assert checkpoints.steps() == [0]
     monkeypatch.setattr(train.base_model, "_pretrain", None)  # nor is this
     train.run(config(), tmp_path)
@@ -201,14 +205,14 @@ def test_a_request_while_the_tick_is_compiled_ends_the_run_before_it(
 
 def test_a_folder_in_use_keeps_its_config(unfinished):
     before = (unfinished / "config.json").read_bytes()
-    with workdir.claimed(unfinished, config()):
+    with run_folder.claimed(unfinished, settings()):
         with (
             pytest.raises(ValueError, match="another process trains in it"),
-            workdir.claimed(unfinished, config(num_ticks=12)),
+            run_folder.claimed(unfinished, settings(num_ticks=12)),
         ):
             pytest.fail("two runs in one folder")
         with pytest.raises(ValueError, match="another process trains in it"):
-            workdir.claim(unfinished, config(num_ticks=12))
+            run_folder.claim(unfinished, settings(num_ticks=12))
     assert (unfinished / "config.json").read_bytes() == before
 
 
@@ -222,12 +226,12 @@ def test_what_is_no_folder_is_refused(tmp_path):
 
 
 def test_after_a_failure_only_what_is_true_is_said(unfinished, tmp_path):
-    assert "up to tick 4, is intact" in workdir.what_is_left(unfinished)
-    assert workdir.what_is_left(tmp_path / "none").startswith("Nothing is saved in ")
+    assert "up to tick 4, is intact" in run_folder.what_is_left(unfinished)
+    assert run_folder.what_is_left(tmp_path / "none").startswith("Nothing is saved in ")
 
 
 def test_a_summary_that_cannot_be_read_leaves_the_run_unfinished(unfinished, finished):
     (unfinished / "summary.json").write_text("")
-    assert workdir.finished(unfinished, config()) is None
+    assert run_folder.finished(unfinished, settings()) is None
     assert train.run(config(), unfinished)["ticks"] == 8
     assert lines(unfinished) == lines(finished)

@@ -5,12 +5,12 @@ import shutil
 
 import pytest
 
-from agentic_grpo.training import loop, metrics
+from agentic_grpo.training import loop, metrics, run_folder
 from agentic_grpo.training.checkpoints import Checkpoints
 from experiments import train as train_module
 from experiments.config import fields
 from experiments.configs import smoke
-from experiments.runs import vmapped_seeds, workdir
+from experiments.runs import vmapped_seeds
 
 SEEDS = (3, 4)
 
@@ -36,7 +36,7 @@ def lines_of(folder):
 
 
 def steps(folder):
-    with Checkpoints(folder / workdir.CHECKPOINTS) as checkpoints:
+    with Checkpoints(folder / run_folder.CHECKPOINTS) as checkpoints:
         return checkpoints.steps()
 
 
@@ -98,7 +98,7 @@ def test_a_seed_that_is_behind_goes_on_and_the_others_lose_nothing(
 ):
     # Killed between two saves: one seed has tick 8, the other stands at tick 4.
     behind, ahead = folders(copy)
-    newest = behind / workdir.CHECKPOINTS / "8"
+    newest = behind / run_folder.CHECKPOINTS / "8"
     if damage == "damaged":
         (newest / "record" / "metadata").write_text("{")
     else:
@@ -116,7 +116,7 @@ def test_a_seed_that_is_behind_goes_on_and_the_others_lose_nothing(
 @pytest.mark.slow
 def test_a_seed_without_an_intact_checkpoint_does_not_end_the_others(copy):
     bad, good = folders(copy)
-    for path in (bad / workdir.CHECKPOINTS).glob("*/record/metadata"):
+    for path in (bad / run_folder.CHECKPOINTS).glob("*/record/metadata"):
         path.write_text("{")
     with pytest.raises(
         vmapped_seeds.SeedsError, match=r"^seed 3: .*every checkpoint here is damaged"

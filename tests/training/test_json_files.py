@@ -4,20 +4,20 @@ import math
 
 import pytest
 
-from experiments.runs import files
+from agentic_grpo.training import json_files
 
 
 def test_what_is_written_is_read(tmp_path):
     value = {"a": [1, 2.5, None, True], "b": {"c": "text"}}
-    files.write_json(tmp_path / "x.json", value)
-    assert files.read_json(tmp_path / "x.json") == value
+    json_files.write_json(tmp_path / "x.json", value)
+    assert json_files.read_json(tmp_path / "x.json") == value
 
 
 def test_a_number_that_is_not_finite_becomes_null(tmp_path):
     value = {"a": math.nan, "b": [{"c": math.inf}, (-math.inf, 1.0)]}
-    files.write_json(tmp_path / "x.json", value)
+    json_files.write_json(tmp_path / "x.json", value)
     assert "NaN" not in (tmp_path / "x.json").read_text()
-    read = files.read_json(tmp_path / "x.json")
+    read = json_files.read_json(tmp_path / "x.json")
     assert read == {"a": None, "b": [{"c": None}, [None, 1.0]]}
 
 
@@ -39,9 +39,9 @@ def test_a_damaged_file_is_named_with_its_fault(content, words, tmp_path):
     path = tmp_path / "summary.json"
     path.write_bytes(content)
     with pytest.raises(ValueError, match=rf"summary\.json .*{words}"):
-        files.read_json(path)
+        json_files.read_json(path)
 
 
 def test_a_missing_file_is_an_error_of_its_own(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"none\.json"):
-        files.read_json(tmp_path / "none.json")
+        json_files.read_json(tmp_path / "none.json")

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from experiments.runs import locks
+from agentic_grpo.training import locks
 
 
 @pytest.fixture(params=["flock", "no locks", "no fcntl"])

@@ -1,15 +1,17 @@
 """From where runs stand to their summaries: the part that one run and several share."""
 
 import dataclasses
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 
-from agentic_grpo.training import evaluation, loop
+from agentic_grpo.training import devices, evaluation, loop, processes
+from agentic_grpo.training import tick as tick_lib
 from agentic_grpo.training.progress import Progress
-from experiments.runs.recording import Recording
+from agentic_grpo.training.recording import Recording
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -29,6 +31,87 @@ class Machine:
     def read(self, metrics) -> list[dict[str, float]]:
         """Waits for an evaluation: the rates of each run."""
         return list(map(evaluation.read, self.split(jax.device_get(metrics))))
+
+
+def machine_of_one(
+    program: tick_lib.Program,
+    layout: devices.Layout,
+    *,
+    curve: evaluation.EvaluationSettings,
+    test: evaluation.EvaluationSettings,
+    key,
+    compile_dispatch: Callable[[Any], Callable],
+) -> Machine:
+    """One run, wherever its layout puts it.
+
+    Args:
+      program: what the tick is made of.
+      layout: where the state lies.
+      curve: the evaluation of the learning curve.
+      test: the one before and after.
+      key: of both.
+      compile_dispatch: (state) -> the ``dispatch`` of ``loop.Hooks``.
+    """
+    policy, environment = layout.spread(program.policy, program.environment)
+    key = layout.place_everywhere(key)
+
+    def evaluator(settings):
+        def compute(params, key):
+            return evaluation.evaluate(policy, params, environment, key, settings)
+
+        return jax.jit(compute, out_shardings=layout.everywhere)
+
+    evaluate_curve, evaluate_test = evaluator(curve), evaluator(test)
+
+    def compile_tick(state):
+        dispatch = compile_dispatch(state)
+        evaluate = evaluate_curve.lower(state.learner.params, key).compile()
+        return dispatch, lambda params: evaluate(params, key)
+
+    return Machine(compile=compile_tick, test=lambda params: evaluate_test(params, key))
+
+
+def go_on(
+    recording: Recording,
+    machine: Machine,
+    settings: loop.LoopSettings,
+    progress: Progress,
+    stop_requested: threading.Event,
+    *,
+    target,
+    begin: Callable[[], Any],
+) -> dict | None:
+    """One run, from its newest checkpoint or from its first state, to its summary.
+
+    Args:
+      recording: of the run.
+      machine: computes.
+      settings: of the loop.
+      progress: is told.
+      stop_requested: set where it should stop, in any process.
+      target: as of ``Checkpoints.restore``.
+      begin: () -> the first state; None in all processes if it was asked to stop.
+
+    Returns:
+      The summary; None if it was asked to stop, and in all processes but the first.
+
+    Raises:
+      NonFiniteError, CheckpointError: as ``train``; or no checkpoint is intact.
+      ValueError: the checkpoints are of other settings, or gone.
+    """
+    state = recording.restore(target)
+    if state is None:
+        state = begin()
+    else:
+        progress.message(f"goes on from tick {int(state.tick)}")
+    if state is None:
+        return None
+
+    def stop():
+        return processes.any_process(stop_requested.is_set())
+
+    summaries = train(state, machine, settings, {"": recording}, progress, stop)
+    return summaries and summaries[0]
 
 
 def train(
@@ -118,23 +201,23 @@ def _average(lines):
 def _tell(runs, after, going, progress):
     for index in going:
         before, rates = runs[index].before, after[index]
+        problems = runs[index].settings["evaluation"]["test_problems"]
         progress.message(
-            f"solve rate on {runs[index].config.evaluation.test_problems} test "
-            f"problems: {before['solve_rate']:.3f} before, {rates['solve_rate']:.3f} "
-            "after"
+            f"solve rate on {problems} test problems: {before['solve_rate']:.3f} "
+            f"before, {rates['solve_rate']:.3f} after"
         )
 
 
 def _tell_who_was_idle(state, runs, going, progress):
     """A run that learnt nothing from start to end looks like one that did."""
     steps = np.atleast_1d(jax.device_get(state.learner.step))
+    ticks = int(np.ravel(jax.device_get(state.tick))[0])
     for run, index in zip(runs, going, strict=True):
         if steps[index] == 0:
             progress.message(
-                f"{run.folder}: the learner took no step in {run.config.num_ticks} "
-                "ticks: nothing that came in told the members of a group apart "
-                "(*/zero_variance_share, lanes_without_row), or no gradient was finite "
-                "(not_finite)"
+                f"{run.folder}: the learner took no step in {ticks} ticks: nothing "
+                "that came in told the members of a group apart (*/zero_variance_share, "
+                "lanes_without_row), or no gradient was finite (not_finite)"
             )
 
 

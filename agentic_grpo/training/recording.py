@@ -3,16 +3,21 @@
 import json
 import pathlib
 import time
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from absl import logging
-from ml_collections import ConfigDict
 
-from agentic_grpo.training import leaves, loop, metrics, processes
+from agentic_grpo.training import (
+    json_files,
+    leaves,
+    loop,
+    metrics,
+    processes,
+    run_folder,
+)
 from agentic_grpo.training.checkpoints import Checkpoints
-from experiments.config import optimizer
-from experiments.runs import files, workdir
 
 #: A rate that differs by less than this share has not jumped.
 _LEVEL = 1e-3
@@ -25,27 +30,38 @@ class Recording:
 
     Attributes:
       folder: of the run.
-      config: of the run.
+      settings: of the run; see ``run_folder``. Read here are ``num_ticks``,
+        ``ticks_per_dispatch``, ``checkpoint.keep``, ``checkpoint.keep_best`` and
+        ``logging.tensorboard``.
       before: rates of its base model on the test problems; None until they are known.
     """
 
-    def __init__(self, folder: pathlib.Path, config: ConfigDict, *, share: float = 1.0):
+    def __init__(
+        self,
+        folder: pathlib.Path,
+        settings: run_folder.Settings,
+        *,
+        schedule_to: Callable[[int], Callable[[int], Any]],
+        share: float = 1.0,
+    ):
         """Touches nothing on disk but the folder.
 
         Args:
           folder: claimed.
-          config: of the run.
+          settings: of the run.
+          schedule_to: (last tick) -> (tick -> learning rate) of such a run.
           share: of the time that passes, which is this run's.
         """
-        self.folder, self.config = folder, config
+        self.folder, self.settings = folder, settings
         self.before: dict[str, float] | None = None
+        self._schedule_to = schedule_to
         self._checkpoints = Checkpoints(
-            folder / workdir.CHECKPOINTS,
-            keep=config.checkpoint.keep,
-            keep_best=config.checkpoint.keep_best,
+            folder / run_folder.CHECKPOINTS,
+            keep=settings["checkpoint"]["keep"],
+            keep_best=settings["checkpoint"]["keep_best"],
         )
         self._writer = metrics.MetricsWriter(
-            folder, tensorboard=config.logging.tensorboard
+            folder, tensorboard=settings["logging"]["tensorboard"]
         )
         self._is_first = processes.is_first_process()
         self._share, self._started = share, time.perf_counter()
@@ -68,16 +84,16 @@ class Recording:
           target: as of ``Checkpoints.restore``.
 
         Raises:
-          ValueError: the checkpoints are another config's, or gone.
+          ValueError: the checkpoints are of other settings, or gone.
           CheckpointError: none is intact.
         """
         if self._checkpoints.latest_step() is None:
-            workdir.require_no_metrics(self.folder)
+            run_folder.require_no_metrics(self.folder)
             return None
         state, notes = self._checkpoints.restore(
             target,
-            check=lambda notes: workdir.require_notes_of(
-                notes, self.config, self.folder
+            check=lambda notes: run_folder.require_notes_of(
+                notes, self.settings, self.folder
             ),
         )
         self.before, self._spent = notes["before"], notes["seconds"]
@@ -112,8 +128,8 @@ class Recording:
         written_at, values = self._newest_line
         self._writer.sync()
         notes = {
-            "config": self.config.to_json(),
-            "before": files.finite(self.before),
+            "config": json.dumps(self.settings),
+            "before": json_files.finite(self.before),
             "seconds": self._seconds(),
         }
         score = values.get("eval/solve_rate") if written_at == tick else None
@@ -133,8 +149,8 @@ class Recording:
         self._checkpoints.wait()
         if not self._is_first:
             return None
-        return workdir.write_summary(
-            self.folder, self.config, self.before, after, seconds=seconds
+        return run_folder.write_summary(
+            self.folder, self.settings, self.before, after, seconds=seconds
         )
 
     def _seconds(self):
@@ -146,27 +162,26 @@ class Recording:
 
         ``tick`` is that of the schedule, which starts after the pilot.
         """
-        learner, model = self.config.learner, self.config.model
         before, now = (
-            float(optimizer.schedule(learner, model, ticks)(tick))
-            for ticks in (saved["num_ticks"], self.config.num_ticks)
+            float(self._schedule_to(end)(tick))
+            for end in (saved["num_ticks"], self.settings["num_ticks"])
         )
         if abs(now - before) > _LEVEL * max(before, now):
             logging.warning(
                 "%s: with num_ticks=%d in place of %d the learning rate of tick %d is "
-                "%.3g in place of %.3g (learner.schedule=%r), so this is not the run "
-                "that would have been so long from the start",
+                "%.3g in place of %.3g, so this is not the run that would have been so "
+                "long from the start",
                 self.folder,
-                self.config.num_ticks,
+                self.settings["num_ticks"],
                 saved["num_ticks"],
                 tick,
                 now,
                 before,
-                learner.schedule,
             )
 
     def _warn_of_gaps(self, found, tick):
-        expected = range(0, tick + 1 if tick else 0, self.config.ticks_per_dispatch)
+        every = self.settings["ticks_per_dispatch"]
+        expected = range(0, tick + 1 if tick else 0, every)
         if missing := sorted(set(expected) - set(found)):
             logging.warning(
                 "%s: %d of %d lines up to tick %d are missing (ticks %s); a crash of "
