@@ -1,8 +1,11 @@
-"""How input is refused: the field, its value and the rule that it breaks."""
+"""How input is refused: the field, its value and the rule that it breaks.
+
+And how the contract kits say in what an environment or a policy is none.
+"""
 
 import difflib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 
 class Refused(ValueError):
@@ -39,3 +42,21 @@ def require_choice(field: str, value: Any, choices: Iterable[Any]) -> None:
         nearest = difflib.get_close_matches(str(value), map(str, choices), n=1)
         hint = f"; did you mean {nearest[0]!r}?" if nearest else ""
         raise Refused(field, value, f"one of {', '.join(map(str, choices))}{hint}")
+
+
+class Violation(NamedTuple):
+    """One broken clause of a contract: the name of the check, and what was seen."""
+
+    check: str
+    message: str
+
+
+class ContractError(AssertionError):
+    """Something breaks its contract; the message lists every violation."""
+
+
+def require_none(name: str, found: Sequence[Violation]) -> None:
+    """Raises a ContractError that lists the violations of what has this name."""
+    if found:
+        listed = "\n".join(f"  {check}: {message}" for check, message in found)
+        raise ContractError(f"{name} breaks its contract:\n{listed}")

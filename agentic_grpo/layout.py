@@ -110,6 +110,14 @@ class EpisodeLayout:
         return np.searchsorted(self.offsets, columns, side="right").astype(np.int32)
 
     @functools.cached_property
+    def holds_actions(self) -> np.ndarray:
+        """bool [T]: the columns that an agent writes, behind the markers."""
+        holds = np.zeros(self.num_columns, bool)
+        for offset, stage in zip(self.offsets, self.stages, strict=True):
+            holds[offset + 1 : offset + 1 + stage.action_width] = True
+        return holds
+
+    @functools.cached_property
     def column_visibility(self) -> np.ndarray:
         """bool [T, T]: may column q attend to column k? Causal, and by stage."""
         segments = self.segment_of_column

@@ -37,12 +37,7 @@ def decoder_policy(
       ``models.base.Policy``.
     """
     prefix_width = int(layout.offsets[-1]) + 1
-    action_columns = np.concatenate(
-        [
-            offset + 1 + np.arange(stage.action_width)
-            for offset, stage in zip(layout.offsets, layout.stages, strict=True)
-        ]
-    )
+    action_columns = np.flatnonzero(layout.holds_actions)
 
     def sample(
         params,

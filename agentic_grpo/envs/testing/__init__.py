@@ -6,13 +6,8 @@ def test_my_environment_keeps_the_contract():
     testing.check_environment(MyEnvironment(), splits=("train", "test"))
 """
 
-from agentic_grpo.envs.testing.kit import (
-    CHECKS,
-    ContractError,
-    Violation,
-    check_environment,
-    violations,
-)
+from agentic_grpo.envs.testing.kit import CHECKS, check_environment, violations
+from agentic_grpo.errors import ContractError, Violation
 
 __all__ = [
     "CHECKS",

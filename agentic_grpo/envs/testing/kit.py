@@ -2,13 +2,14 @@
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 
 from agentic_grpo.envs import base
 from agentic_grpo.envs.testing import checks, playing
+from agentic_grpo.errors import Violation, require_none
 
 #: What is checked, in this order.
 CHECKS = {
@@ -27,24 +28,9 @@ CHECKS = {
 }
 
 
-class Violation(NamedTuple):
-    """One broken clause: a name of ``CHECKS``, and what was seen."""
-
-    check: str
-    message: str
-
-
-class ContractError(AssertionError):
-    """An environment breaks its contract; the message lists every violation."""
-
-
 def check_environment(environment: base.Environment, **options) -> None:
     """Raises a ContractError that lists what ``violations`` finds, if it finds any."""
-    found = violations(environment, **options)
-    if found:
-        name = type(environment).__name__
-        listed = "\n".join(f"  {check}: {message}" for check, message in found)
-        raise ContractError(f"{name} breaks its contract:\n{listed}")
+    require_none(type(environment).__name__, violations(environment, **options))
 
 
 def violations(
