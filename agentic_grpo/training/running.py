@@ -216,7 +216,7 @@ def _tell_who_was_idle(state, runs, going, progress):
         if steps[index] == 0:
             progress.message(
                 f"{run.folder}: the learner took no step in {ticks} ticks: nothing "
-                "that came in told the members of a group apart (*/zero_variance_share, "
+                "that came in told a group's members apart (*/zero_variance_share, "
                 "lanes_without_row), or no gradient was finite (not_finite)"
             )
 
