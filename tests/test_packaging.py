@@ -76,12 +76,14 @@ def test_the_built_package_holds_our_code_and_nothing_else(tmp_path):
     assert done.returncode == 0, done.stderr
     built = tmp_path / "lib"
     files = {path.relative_to(built).as_posix() for path in built.rglob("*.*")}
-    assert {name.split("/")[0] for name in files} == {"agentic_grpo"}
+    assert {name.split("/")[0] for name in files} == {"agentic_grpo", "experiments"}
+    assert not any(name.startswith("experiments/results/") for name in files)
     pages = {f"agentic_grpo/{room}/README.md" for room in ("envs", "models", "ops")}
     assert {"agentic_grpo/py.typed", *pages} <= files
     ours = {
         path.relative_to(ROOT).as_posix()
-        for path in (ROOT / "agentic_grpo").rglob("*.py")
+        for room in ("agentic_grpo", "experiments")
+        for path in (ROOT / room).rglob("*.py")
     }
     assert ours <= files, f"modules left out: {sorted(ours - files)}"
 
@@ -94,6 +96,8 @@ def test_the_built_package_works_without_the_repository(tmp_path):
         "home = pathlib.Path(agentic_grpo.__file__)\n"
         "assert home.is_relative_to(pathlib.Path.cwd()), home\n"
         "from agentic_grpo.training import checkpoints, metrics\n"
+        "from experiments.config import command_line\n"
+        "assert command_line.read_config('smoke').num_ticks == 8\n"
     )
     done = run_python("-c", code, cwd=tmp_path / "lib")
     assert done.returncode == 0, done.stderr
@@ -111,10 +115,18 @@ def test_the_pinned_set_covers_every_dependency():
     setup = (ROOT / "setup.py").read_text().partition("setuptools.setup(")[0]
     exec(setup, namespace)
     lists = [namespace["REQUIRED"], *namespace["EXTRAS"].values()]
+    lists = [  # accelerators have a plugin of their own beside the pinned jax
+        [entry for entry in entries if "jax[" not in entry] for entries in lists
+    ]
     wanted = [entry for entries in lists for entry in entries]
     names = {entry.partition(">=")[0].lower().replace("_", "-") for entry in wanted}
     assert names <= pinned, f"not pinned: {sorted(names - pinned)}"
     assert all(">=" in entry and "<" not in entry for entry in wanted)
+
+
+def test_the_version_has_one_home(tmp_path):
+    done = run_python("setup.py", "--version", cwd=ROOT)
+    assert done.stdout.split()[-1] == agentic_grpo.__version__
 
 
 def test_names_of_extras_are_one_word():

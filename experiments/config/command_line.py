@@ -5,7 +5,9 @@ does not know the fields, and a mistyped one is told here in one line with the n
 name, by every program in the same words.
 """
 
+import difflib
 import importlib.util
+import pathlib
 import re
 from collections.abc import Sequence
 from types import ModuleType
@@ -14,9 +16,14 @@ from ml_collections import ConfigDict
 
 from agentic_grpo.training import paths
 from experiments.config import fields, renames
+from experiments.configs import default
 
 #: --config.FIELD=VALUE or --sweep.FIELD=VALUE,VALUE, with one dash or two.
 _DOTTED = re.compile(r"--?(config|sweep)\.")
+
+#: The configs that are here, and how one is named.
+CONFIGS = pathlib.Path(default.__file__).parent
+_NAME = re.compile(r"[\w/]+")
 
 #: What separates a config file from the argument of its ``get_config``.
 _ARGUMENT = ".py:"
@@ -48,7 +55,8 @@ def read_config(file: str, changes: Sequence[str] = ()) -> ConfigDict:
     """The locked config of a file, with some fields changed.
 
     Args:
-      file: a Python file with ``get_config()``; FILE.py:ARGUMENT where that takes one.
+      file: a Python file with ``get_config()``, FILE.py:ARGUMENT where that takes one;
+        or the name of a config that is here, "quickstart" or "ablations/credit".
       changes: each "FIELD=VALUE"; the last one of a field counts.
 
     Raises:
@@ -68,14 +76,30 @@ def load_module(file: str) -> ModuleType:
     """
     before, separator, _ = file.partition(_ARGUMENT)
     path = paths.locate(before + separator.removesuffix(":"), "config")
+    ours = CONFIGS / f"{file}.py"
+    if not path.exists() and _NAME.fullmatch(file) and ours.is_file():
+        path = ours
     if path.suffix != ".py" or not path.is_file():
-        raise ValueError(f"config={file!r} must be a Python file; there is none")
+        raise ValueError(
+            f"config={file!r} must be a Python file; there is none{_hint(file)}"
+        )
     spec = importlib.util.spec_from_file_location("config_of_the_command_line", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     if not hasattr(module, "get_config"):
         raise ValueError(f"config={file!r} must have a function get_config()")
     return module
+
+
+def _hint(file):
+    """The nearest name of a config that is here."""
+    names = [
+        path.relative_to(CONFIGS).with_suffix("").as_posix()
+        for path in CONFIGS.rglob("*.py")
+        if path.stem not in ("__init__", "saved")
+    ]
+    nearest = difflib.get_close_matches(file, names, n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
 def _change(text):

@@ -1,0 +1,1 @@
+"""The configs: an experiment is a file; its docstring tells the command."""
