@@ -15,9 +15,10 @@ from ml_collections import ConfigDict
 
 from agentic_grpo.errors import Refused
 from agentic_grpo.lanes import RolloutSettings
+from agentic_grpo.models.base import Policy
 from agentic_grpo.models.packing import Packing
 from agentic_grpo.models.policy import decoder_policy
-from agentic_grpo.models.transformer import Transformer
+from agentic_grpo.models.transformer import Transformer, TransformerConfig
 from agentic_grpo.training import devices, sizes, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
@@ -26,6 +27,7 @@ from agentic_grpo.training.warm_start import WarmStartSettings
 from experiments.config import (
     algorithm,
     critic,
+    elsewhere,
     evaluations,
     fields,
     model,
@@ -49,6 +51,7 @@ class Experiment:
       at_work: as of ``setting.Setting``; around everything that asks the environment.
       digest: of the same; what the environment read from files.
       published: the model that it starts from; None: from nothing.
+      makers: functions from outside the repository that made environment or policy.
       warm_start: its settings.
       loop: when things are due.
       evaluation: the learning curve, on its split.
@@ -61,6 +64,7 @@ class Experiment:
     at_work: Callable[[], AbstractContextManager]
     digest: Callable[[], str]
     published: model.Published | None
+    makers: tuple[Callable, ...]
     warm_start: WarmStartSettings
     loop: LoopSettings
     evaluation: EvaluationSettings
@@ -91,14 +95,16 @@ def build(config: ConfigDict) -> Experiment:
     setting = build_environment(config, published)
     loop = _loop(config)
     evaluation, test = evaluations.settings(config, setting.environment)
-    program = _program(config, setting.environment, published)
+    policy, makers = _policy(config, setting.environment.spec, published)
+    program = _program(config, setting.environment, policy, published)
     return Experiment(
         program=program,
         agent=setting.agent,
         at_work=setting.at_work,
         digest=setting.digest,
         published=published,
-        warm_start=warm_start.settings(config),
+        makers=setting.makers + makers,
+        warm_start=warm_start.settings(config, setting.agent),
         loop=loop,
         evaluation=evaluation,
         test=test,
@@ -154,17 +160,17 @@ def trace(experiment: Experiment) -> None:
     )
 
 
-def _program(config, environment, published) -> tick.Program:
-    spec = environment.spec
-    per_block = _sizes(config.rollout, config.learner, spec)
-    critic.check(config, spec)
-    decoder = Transformer(
-        model.transformer_config(
-            config, published, vocabulary_size=spec.vocabulary_size
-        )
-    )
+def _policy(config, spec, published) -> tuple[Policy, tuple[Callable, ...]]:
+    """(the policy, whatever makes it from outside the repository)."""
+    if elsewhere.is_elsewhere(config.model.name):
+        model.require_elsewhere_fits(config)
+        policy, make = elsewhere.policy(config.model, spec)
+        return policy, (make,)
+    choose("model.name", config.model.name, {"transformer": None})
+    rule = "(): they are those of a model.name like my_package.my_model:make"
+    require(config.model.options == (), "model.options", config.model.options, rule)
     policy = decoder_policy(
-        decoder,
+        Transformer(_decoder(config, spec, published)),
         spec.layout,
         end_tokens=spec.end_tokens,
         pad_token=spec.pad_token,
@@ -172,6 +178,19 @@ def _program(config, environment, published) -> tick.Program:
         packing=_packing(config, spec.layout),
         prompt_once=config.model.prompt_once,
     )
+    return policy, ()
+
+
+def _decoder(config, spec, published) -> TransformerConfig:
+    return model.transformer_config(
+        config, published, vocabulary_size=spec.vocabulary_size
+    )
+
+
+def _program(config, environment, policy, published) -> tick.Program:
+    spec = environment.spec
+    per_block = _sizes(config.rollout, config.learner, spec)
+    critic.check(config, spec)
     return tick.Program(
         environment=environment,
         policy=policy,
@@ -198,7 +217,7 @@ def _program(config, environment, published) -> tick.Program:
             config,
             spec,
             policy,
-            hidden_size=decoder.config.hidden_size,
+            hidden_size=_decoder(config, spec, published).hidden_size,
             rows=per_block.update_slots * config.rollout.group_size,
         ),
         pilot_groups=config.algorithm.pilot_groups,

@@ -3,7 +3,7 @@
 import dataclasses
 
 from agentic_grpo.envs import code_execution, tool_workflow
-from experiments.config import latencies, python_tasks
+from experiments.config import elsewhere, latencies, python_tasks
 from experiments.config.checks import choose, instantiate, require
 from experiments.config.setting import Setting
 
@@ -16,7 +16,11 @@ def build_environment(config, published=None) -> Setting:
       published: a ``model.Published``, whose tokens are text; or None.
     """
     name = config.env.name
-    build = choose("env.name", name, {**ENVIRONMENTS, **OF_TEXT})
+    if not elsewhere.is_elsewhere(name):
+        rule = "(): they are those of an env.name like my_package.my_env:make"
+        require(config.env.options == (), "env.options", config.env.options, rule)
+    names = {**ENVIRONMENTS, **OF_TEXT}
+    build = elsewhere.is_elsewhere(name) or choose("env.name", name, names)
     if name in OF_TEXT:
         return build(config, published)
     require(
@@ -25,6 +29,8 @@ def build_environment(config, published=None) -> Setting:
         config.model.pretrained,
         f"'' with env.name={name!r}, whose tokens are no text ({', '.join(OF_TEXT)})",
     )
+    if elsewhere.is_elsewhere(name):
+        return elsewhere.environment(config.env)
     environment, agent = build(config.env[name], config.agent[name])
     return Setting(environment=environment, agent=agent)
 

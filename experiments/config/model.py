@@ -71,6 +71,33 @@ def open_published(config) -> Published | None:
     return Published(path=path, weights=weights)
 
 
+def require_elsewhere_fits(config) -> None:
+    """Refuses with a model from elsewhere what is about the decoder alone.
+
+    Raises:
+      ValueError: names the field, its value and the rule.
+    """
+    model, learner = config.model, config.learner
+    usual = default.get_config().model
+    for name in usual:
+        rule = f"left out with model.name={model.name!r}: it is the decoder's"
+        is_own = name in ("name", "options")
+        require(
+            is_own or model[name] == usual[name], f"model.{name}", model[name], rule
+        )
+    for field, value, holds, rule in (
+        ("learner.packed_rows", learner.packed_rows, lambda x: x == 0, "0"),
+        ("critic.kind", config.critic.kind, lambda x: x != "head", "none or decoder"),
+        (
+            "learner.learning_rate",
+            learner.learning_rate,
+            lambda x: x > 0,
+            "given: the rate that fits a model by its size is the decoder's",
+        ),
+    ):
+        require(holds(value), field, value, f"{rule} with model.name={model.name!r}")
+
+
 def transformer_config(config, published, *, vocabulary_size) -> TransformerConfig:
     """The decoder's config; raises a ValueError that names the field."""
     if published is not None:

@@ -17,9 +17,11 @@ class Setting:
       at_work: () -> a context manager; within it the environment can be asked. It may
         refuse with a ValueError what can only be found out by trying.
       digest: () -> a name for what it read from files, by the contents.
+      makers: functions from outside the repository that made it.
     """
 
     environment: Any
     agent: Any
     at_work: Callable[[], AbstractContextManager] = contextlib.nullcontext
     digest: Callable[[], str] = lambda: ""
+    makers: tuple[Callable, ...] = ()

@@ -1,15 +1,29 @@
 """The warm start of a config."""
 
 from agentic_grpo.training.warm_start import WarmStartSettings
-from experiments.config.checks import instantiate
+from experiments.config import elsewhere
+from experiments.config.checks import instantiate, require
 
 #: Of a model that is trained from nothing; a published one needs none.
 USUAL_STEPS = 500
 
 
-def settings(config) -> WarmStartSettings:
-    """How long, and how; raises a ValueError that names the field."""
+def settings(config, agent=None) -> WarmStartSettings:
+    """How long, and how; raises a ValueError that names the field.
+
+    Args:
+      config: of the run.
+      agent: the scripted agent; of an environment from elsewhere there may be none.
+    """
     fields = dict(config.warm_start)
+    imitates = agent is not None or not elsewhere.is_elsewhere(config.env.name)
     if fields["num_steps"] is None:
-        fields["num_steps"] = 0 if config.model.pretrained else USUAL_STEPS
+        starts_ready = config.model.pretrained or not imitates
+        fields["num_steps"] = 0 if starts_ready else USUAL_STEPS
+    require(
+        imitates or fields["num_steps"] == 0,
+        "warm_start.num_steps",
+        fields["num_steps"],
+        f"0, or none: {config.env.name} makes no scripted agent to imitate",
+    )
     return instantiate("warm_start", WarmStartSettings, fields)

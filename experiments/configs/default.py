@@ -35,7 +35,8 @@ def get_config() -> ConfigDict:
     c.ticks_per_dispatch = 5
 
     c.env = create(
-        name="code_execution",
+        name="code_execution",  # of one that follows, or my_package.my_env:make
+        options=(),  # of the latter: pairs (argument, value)
         code_execution=create(**code_execution_fields()),
         tool_workflow=create(**tool_workflow_fields()),
         python_tasks=create(**python_tasks.fields()),
@@ -59,6 +60,8 @@ def get_config() -> ConfigDict:
     )
 
     c.model = create(
+        name="transformer",  # or my_package.my_model:make, a function of a spec
+        options=(),  # of the latter: pairs (argument, value)
         pretrained="",  # a Hugging Face folder or a GGUF file, which has its own sizes
         num_layers=3,
         hidden_size=96,

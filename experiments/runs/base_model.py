@@ -15,6 +15,7 @@ import pathlib
 import sys
 import threading
 import time
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -110,12 +111,14 @@ def key(experiment: Experiment, config: ConfigDict) -> str:
     """
     env, agent = json.loads(config.env.to_json()), json.loads(config.agent.to_json())
     name = config.env.name
-    fields = {k: v for k, v in env[name].items() if k not in TIMING_FIELDS}
+    of_name = env.get(name, {"options": env["options"]})
+    fields = {k: v for k, v in of_name.items() if k not in TIMING_FIELDS}
     makers = {type(experiment.program.environment), type(experiment.agent)}
+    makers |= set(experiment.makers)
     published = experiment.published
     content = {
         "env": {name: fields},
-        "agent": agent[name],
+        "agent": agent.get(name),
         "model": json.loads(config.model.to_json()),
         "warm_start": json.loads(config.warm_start.to_json()),
         "seed": config.seed,
@@ -146,25 +149,25 @@ def _shared_sources() -> dict[str, pathlib.Path]:
 
 
 @functools.cache
-def _sources_of(*classes: type) -> dict[str, pathlib.Path]:
-    """The code that classes come from: all of their package, or their one module.
+def _sources_of(*makers: Callable) -> dict[str, pathlib.Path]:
+    """The code that makers come from: all of their package, or their one module.
 
     Wherever it lies: an environment need not be one of this repository.
     """
     sources = {}
-    for cls in classes:
-        module = sys.modules[cls.__module__]
+    for maker in makers:
+        module = sys.modules[maker.__module__]
         if getattr(module, "__file__", None) is None:
             raise ValueError(
-                f"{cls.__name__} has no source file, by which its base model could be "
-                "told from those of its former selves; leave out --warm_start_cache"
+                f"{maker.__name__} has no source file, by which its base model could "
+                "be told from those of its former selves; leave out --warm_start_cache"
             )
         package = module.__package__ or ""
         folders = getattr(sys.modules.get(package), "__path__", ())
         for folder in map(pathlib.Path, folders):
             for path in folder.rglob("*.py"):
                 sources[f"{package}/{path.relative_to(folder).as_posix()}"] = path
-        sources[cls.__module__] = pathlib.Path(module.__file__)
+        sources[maker.__module__] = pathlib.Path(module.__file__)
     return sources
 
 

@@ -48,9 +48,14 @@ def of_warm_start(experiment: Experiment) -> float:
 
 
 def _parameters(experiment):
-    """Of the layers: all that is multiplied with, once per token."""
+    """Of the layers: all that is multiplied with, once per token.
+
+    Of a model from elsewhere: of all its matrices, whatever they are for.
+    """
     params = jax.eval_shape(experiment.program.policy.init, experiment.init_key)
-    return sum(leaf.size for leaf in jax.tree.leaves(params["blocks"]) if leaf.ndim > 1)
+    if isinstance(params, dict):
+        params = params.get("blocks", params)
+    return sum(leaf.size for leaf in jax.tree.leaves(params) if leaf.ndim > 1)
 
 
 def _count(num_ticks, every):

@@ -50,6 +50,7 @@ class Launcher:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
+                env=_environment(),
                 start_new_session=True,  # Ctrl-C reaches the runner, which asks nicely
             )
         if hasattr(os, "sched_setaffinity"):  # before JAX counts the processors
@@ -70,6 +71,13 @@ class Launcher:
         if self.compile_cache is not None:
             command += [f"--compile_cache={self.compile_cache}"]
         return command
+
+
+def _environment():
+    """That of this process; what lies where it was started can be imported there."""
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    found = [os.getcwd(), *map(os.path.abspath, filter(None, given))]
+    return os.environ | {"PYTHONPATH": os.pathsep.join(found)}
 
 
 def processors(slot: int, parallel: int) -> set[int]:

@@ -40,7 +40,7 @@ def test_every_credit_rule_builds(name, objective):
 
 def test_all_names_are_those_of_the_tables():
     names = {*environment.ENVIRONMENTS, *environment.OF_TEXT}
-    assert names == set(default.get_config().env) - {"name"}
+    assert names == set(default.get_config().env) - {"name", "options"}
     own_options = set(credit.RULES) - {"outcome", "value_baseline"}
     assert own_options <= set(default.get_config().algorithm)
 
