@@ -3,6 +3,7 @@
   agentic-grpo train      trains one agent           (python -m experiments.train)
   agentic-grpo evaluate   rates of a checkpoint      (python -m experiments.evaluate)
   agentic-grpo sweep      a grid of runs             (python -m experiments.sweep)
+  agentic-grpo describe   every field of a config    (python -m experiments.describe)
   agentic-grpo ablate     a suite of the study       (python -m experiments.ablate)
   agentic-grpo show       an episode, told           (python scripts/show_episode.py)
   agentic-grpo compare    two runs on one page       (python scripts/compare_runs.py)
@@ -27,6 +28,7 @@ MODULES = {
     "evaluate": "experiments.evaluate",
     "sweep": "experiments.sweep",
     "ablate": "experiments.ablate",
+    "describe": "experiments.describe",
 }
 
 #: Scripts of a clone.

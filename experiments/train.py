@@ -3,7 +3,8 @@
   python -m experiments.train --config=experiments/configs/quickstart.py \
       --workdir=runs/quickstart [--config.any.field=value]
 
-Run again on the same workdir it goes on where it stopped, or says that it is finished.
+Any field of the config is a flag; python -m experiments.describe lists them all. Run
+again on the same workdir it goes on where it stopped, or says that it is finished.
 SIGTERM or Ctrl-C stops it at the end of a dispatch, with everything saved; a second one
 ends it at once. In a job of several processes each of them runs this command with
 --distributed.

@@ -13,8 +13,11 @@ from agentic_grpo.errors import require
 class Latency:
     """Ticks between writing and reward, drawn per member and stage.
 
-    ``minimum`` ticks; with probability ``tail_probability`` instead uniformly one of
-    minimum + 1 .. maximum, so that a group has stragglers.
+    Attributes:
+      minimum: ticks, in most cases.
+      maximum: most ticks; None: as ``minimum``.
+      tail_probability: that it is instead uniformly one of minimum + 1 .. maximum, so
+        that a group has stragglers.
     """
 
     minimum: int

@@ -29,10 +29,10 @@ def get_config() -> ConfigDict:
     comparison, prior = credit.Comparison(), credit.Prior()
     fills = dict(fill=credit.Fill().estimates, skill_fill=credit.Fill().skills)
     c = ConfigDict()
-    c.schema_version = 2
-    c.seed = 0
-    c.num_ticks = 400
-    c.ticks_per_dispatch = 5
+    c.schema_version = 2  # of this list of fields
+    c.seed = 0  # of everything that is drawn but the evaluation's problems
+    c.num_ticks = 400  # the run ends here
+    c.ticks_per_dispatch = 5  # in one compiled scan; one line of metrics each
 
     c.env = create(
         name="code_execution",  # of one that follows, or my_package.my_env:make
@@ -84,10 +84,10 @@ def get_config() -> ConfigDict:
     )
 
     c.rollout = create(
-        num_blocks=1,
+        num_blocks=1,  # of lanes, which devices share
         num_lanes=16,  # groups in flight, in all blocks together
         decode_slots=8,  # of them, how many write a stage per tick
-        group_size=8,
+        group_size=8,  # members on one problem, compared with each other
         num_rows=0,  # snapshot rows; 0: as many as the latencies can need
         stage_deadline=64,  # ticks until a missing reward counts as absent
         verdict_deadline=128,
@@ -116,7 +116,7 @@ def get_config() -> ConfigDict:
         importance_granularity="token",  # token, stage, episode
         importance_length_normalised=False,  # of stage and episode
         importance_low=0.5,  # of mask
-        importance_high=2.0,
+        importance_high=2.0,  # of truncate and mask
         exclude_zero_variance=False,  # groups that nothing tells apart count in no mean
         max_age=64,  # learner steps after which a stage is too old to be trained on
         # fill, skill_fill: what stopped members count as: carry_forward, zero, reached
@@ -136,10 +136,16 @@ def get_config() -> ConfigDict:
             prior_beta=prior.beta,
             prior_groups=prior.groups,
             fixed_beta=-1.0,  # in [0, 1]: beta is this and never learnt; -1: learnt
-            by_level=False,
+            by_level=False,  # a beta for every level of difficulty
         ),
         returns=create(**_defaults(credit.returns, "discount", "skill_weight", "fill")),
-        turn_mix=create(**fills, **_defaults(credit.turn_mix, "outcome_weight")),
+        turn_mix=create(
+            **fills,
+            **_defaults(
+                credit.turn_mix,
+                "outcome_weight",  # lambda of MT-GRPO: of the verdict's part
+            ),
+        ),
         state_groups=create(
             **_defaults(credit.state_groups, "state_weight", "discount")
         ),
@@ -160,11 +166,11 @@ def get_config() -> ConfigDict:
     c.learner = create(
         learning_rate=0.0,  # 0: 0.064 / (hidden_size num_layers) of the model
         schedule="constant",  # constant, linear, cosine; counted in ticks
-        warmup_ticks=5,
-        b1=0.9,
+        warmup_ticks=5,  # over which the rate rises
+        b1=0.9,  # of Adam
         b2=0.98,
-        weight_decay=0.0,
-        max_grad_norm=1.0,
+        weight_decay=0.0,  # decoupled, as in AdamW
+        max_grad_norm=1.0,  # the gradient is cut at this global norm
         entropy_weight=0.0,
         kl_weight=0.0,
         kl_form="loss",  # loss, reward
@@ -178,14 +184,14 @@ def get_config() -> ConfigDict:
     )
 
     c.evaluation = create(
-        every=20,
+        every=20,  # ticks; 0: at the end only
         split="validation",
         num_problems=512,
         samples_per_problem=1,
         temperature=placeholder(float),  # none: as in training; 0: greedy
         pass_at=(),
         batch_size=256,
-        seed=1000,
+        seed=1000,  # of its problems and samples, the same for every run
         test_problems=1024,  # of the test split, before and after training
     )
     c.checkpoint = create(
@@ -199,5 +205,7 @@ def get_config() -> ConfigDict:
         fsdp=1,  # devices that share one copy of the weights
     )
     c.profile = False  # trace two dispatches; a page of where their time went
-    c.logging = create(tensorboard=False)
+    c.logging = create(
+        tensorboard=False,  # event files beside metrics.jsonl
+    )
     return c

@@ -222,6 +222,14 @@ ROWS = {
         "model.prompt_once": True,
         "learner.learning_rate": 1e-4,
     },
+    "from elsewhere": {
+        "env.name": "somebody_elses:make",
+        "env.options": (("verdict_latency", 2),),
+        "model.name": "somebody_elses:model",
+        "model.options": (("hidden_size", 4),),
+        "warm_start.num_steps": 0,
+        "learner.learning_rate": 1e-3,
+    },
     "a critic": {
         "algorithm.calibrated.fixed_beta": 0.5,
         "algorithm.signal": "critic",
@@ -253,7 +261,7 @@ def files(request, tmp_path, monkeypatch):
 
 def config(name):
     changes = ROWS[name]
-    if "model.pretrained" in changes:  # which has its own sizes
+    if {"model.pretrained", "model.name"} & set(changes):  # with sizes of its own
         usual = dict(fields.flatten(default.get_config().model, "model."))
         changes = {**usual, **changes}
     return fields.change(smoke.get_config(), changes)
