@@ -49,6 +49,30 @@ def of_fields() -> dict[str, str]:
     return {name: beside.get(name) or _from_docstring(name) for name in fields.kinds()}
 
 
+def lines(values: dict[str, Any], words: list[str]) -> list[str]:
+    """One line per field: "--config.seed=3  (0)  what it is for".
+
+    Args:
+      values: {field: value}.
+      words: small letters; some of them must be in the line.
+    """
+    usual = dict(fields.flatten(default.get_config()))
+    told = []
+    for field, value in values.items():
+        parts = [f"--config.{field}={_typed(value)}"]
+        if value != usual[field]:
+            parts.append(f"(default {_typed(usual[field])})")
+        if of_fields()[field]:
+            parts.append(f"# {of_fields()[field]}")
+        told.append("  ".join(parts))
+    return [line for line in told if not words or any(w in line.lower() for w in words)]
+
+
+def _typed(value):
+    """As it is typed on a command line, but for the quotes that a shell wants."""
+    return "none" if value is None else value
+
+
 def _comments(source) -> dict[str, str]:
     """{field: the comment on its line}, of a ``get_config`` that assigns to ``c``."""
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)

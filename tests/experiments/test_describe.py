@@ -1,12 +1,15 @@
 """Every field is listed as it is typed, with its default and its comment."""
 
-from experiments import describe
+import pathlib
+import subprocess
+import sys
+
 from experiments.config import command_line, comments, fields
 from experiments.configs import default, quickstart
 
 
 def listed(config, *words):
-    return describe.lines(dict(fields.flatten(config)), list(words))
+    return comments.lines(dict(fields.flatten(config)), list(words))
 
 
 def test_every_field_is_listed_once_and_can_be_typed_again():
@@ -43,3 +46,17 @@ def test_what_differs_from_the_default_says_so():
     changed = command_line.read_config("default", ["seed=3"])
     (line,) = listed(changed, "config.seed")
     assert line.startswith("--config.seed=3  (default 0)")
+
+
+def test_the_program_lists_what_is_asked_for():
+    words = ("--config=smoke", "--config.seed=3", "seed")
+    done = subprocess.run(
+        [sys.executable, "-m", "experiments.describe", *words],
+        cwd=pathlib.Path(default.__file__).parents[2],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    first, *others = done.stdout.splitlines()
+    assert first.startswith("--config.evaluation.seed=1000  # of its problems")
+    assert any(line.startswith("--config.seed=3  (default 0)") for line in others)
