@@ -46,14 +46,16 @@ class Batch:
 
 @records.record
 class LearnerState:
-    """What an optimizer step changes.
+    """What an optimizer step changes, and what it is measured from.
 
     Attributes:
-      params: of the policy.
+      params: of the policy; where some are frozen, the trained ones.
       optimizer_state: of the optax transformation.
       step: int32 []; steps really taken: the version of the parameters.
       skipped: int32 []; steps skipped because something was not finite, in a row.
-      reference_params: of the frozen reference policy; None without a KL term.
+      reference_params: of the frozen reference policy; None without a KL term, and
+        where ``frozen`` is that policy.
+      frozen: what the policy reads besides and no step changes; None: nothing.
     """
 
     params: Any
@@ -61,6 +63,17 @@ class LearnerState:
     step: jax.Array
     skipped: jax.Array
     reference_params: Any
+    frozen: Any = None
+
+    @property
+    def policy_params(self):
+        """What the policy reads: its parameters, or the pair (frozen, trained)."""
+        return join(self.frozen, self.params)
+
+
+def join(frozen, trained):
+    """Parameters of a policy of which some may be frozen."""
+    return trained if frozen is None else (frozen, trained)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -91,13 +104,19 @@ class LearnerSettings:
 
 
 def init(params, optimizer, *, with_reference=False) -> LearnerState:
-    """A learner at step 0; the reference, if any, is a copy of the parameters."""
+    """A learner at step 0; the reference, if any, is a copy of the parameters.
+
+    Of a pair (frozen, trained) the frozen ones, read alone, are the reference.
+    """
+    frozen, trained = params if isinstance(params, tuple) else (None, params)
+    with_reference = with_reference and frozen is None
     return LearnerState(
-        params=params,
-        optimizer_state=optimizer.init(params),
+        params=trained,
+        optimizer_state=optimizer.init(trained),
         step=jnp.zeros((), jnp.int32),
         skipped=jnp.zeros((), jnp.int32),
-        reference_params=jax.tree.map(jnp.copy, params) if with_reference else None,
+        reference_params=jax.tree.map(jnp.copy, trained) if with_reference else None,
+        frozen=frozen,
     )
 
 
@@ -157,6 +176,7 @@ def update(
         step=state.step + take,
         skipped=in_a_row,
         reference_params=state.reference_params,
+        frozen=state.frozen,
     )
     metrics |= {
         "gradient_norm": Mean(jnp.where(take, norm, 0.0), take.astype(jnp.float32)),
@@ -202,9 +222,12 @@ def _accumulate(state, batch, score, settings, packed):
     counted once per part, a constant would grow with the number of parts.
     """
 
+    reference = state.reference_params if state.frozen is None else state.frozen
+
     def of_part(part, score=score):
-        def local_total(params):
-            return _loss(params, state.reference_params, part, score, settings)
+        def local_total(trained):
+            params = join(state.frozen, trained)
+            return _loss(params, reference, part, score, settings)
 
         return jax.grad(local_total, has_aux=True)(state.params)
 

@@ -15,7 +15,7 @@ import sys
 import jax
 from absl import app, flags, logging
 
-from agentic_grpo.training import compile_cache, evaluation, paths, run_folder
+from agentic_grpo.training import bases, compile_cache, evaluation, paths, run_folder
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from agentic_grpo.training.plain_text import printable
 from agentic_grpo.training.streams import Stream, key_of
@@ -74,7 +74,9 @@ def run(folder: pathlib.Path) -> dict:
         batch_size=math.gcd(PROBLEMS.value, config.evaluation.batch_size),
     )
     with Checkpoints(folder / "checkpoints") as checkpoints:
-        state, _ = checkpoints.restore(
+        state, _ = bases.restore(
+            checkpoints,
+            experiment.frozen_base,
             state_shapes(experiment),
             finding.step_named(checkpoints, TICK.value),
             check=lambda notes: run_folder.require_notes_of(
@@ -91,7 +93,8 @@ def run(folder: pathlib.Path) -> dict:
         )
     )
     with experiment.at_work():
-        metrics = compute(state.learner.params, key=key_of(Stream.EVALUATION, seed))
+        key = key_of(Stream.EVALUATION, seed)
+        metrics = compute(state.learner.policy_params, key=key)
         read = evaluation.read(metrics)
     rates = {name: round(rate, 6) for name, rate in read.items()}
     return {"tick": int(state.tick), "split": SPLIT.value, "seed": seed} | rates

@@ -132,7 +132,9 @@ def run(
 def _train(experiment, layout, config, folder, warm_start_cache, stop_requested):
     """From the newest checkpoint, or the warm start, to the summary."""
     with contextlib.ExitStack() as stack:
-        recording = stack.enter_context(workdir.recording_of(config, folder))
+        base = experiment.frozen_base
+        recording = workdir.recording_of(config, folder, base=base)
+        stack.enter_context(recording)
         progress = stack.enter_context(_progress(config, stack))
 
         def begin():
@@ -143,7 +145,10 @@ def _train(experiment, layout, config, folder, warm_start_cache, stop_requested)
             if processes.any_process(params is None):
                 return None
             return devices.first_state(
-                layout, experiment.program, params, experiment.run_key
+                layout,
+                experiment.program,
+                experiment.starting_params(params),
+                experiment.run_key,
             )
 
         return running.go_on(

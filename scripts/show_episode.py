@@ -31,7 +31,7 @@ import rich.console
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from agentic_grpo import episodes
-from agentic_grpo.training import paths, run_folder
+from agentic_grpo.training import bases, paths, run_folder
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
 from agentic_grpo.training.plain_text import printable
 from agentic_grpo.training.streams import Stream, key_of
@@ -103,7 +103,9 @@ def tell(options: argparse.Namespace) -> Story:
         return of_scripted_agent(options)
     config, experiment = workdir.load_experiment(options.workdir)
     with Checkpoints(options.workdir / "checkpoints") as checkpoints:
-        state, _ = checkpoints.restore(
+        state, _ = bases.restore(
+            checkpoints,
+            experiment.frozen_base,
             state_shapes(experiment),
             finding.step_named(checkpoints, options.tick),
             check=lambda notes: run_folder.require_notes_of(
@@ -113,7 +115,7 @@ def tell(options: argparse.Namespace) -> Story:
     if options.row is not None:
         return in_flight.tell(experiment.program, state, options.row)
     act = replayed.actor(
-        experiment.program, state.learner.params, greedy=options.greedy
+        experiment.program, state.learner.policy_params, greedy=options.greedy
     )
     with experiment.at_work():
         return replayed.tell(

@@ -65,8 +65,9 @@ INNER_WALLS = {
     },
     "agentic_grpo.models": {
         "attention": set(),
-        "layers": {"attention"},
-        "transformer": {"attention", "layers"},
+        "adapters": set(),
+        "layers": {"attention", "adapters"},
+        "transformer": {"attention", "adapters", "layers"},
         "pretrained": {"attention", "transformer"},
     },
     "agentic_grpo.sandbox": {

@@ -235,3 +235,45 @@ def test_devices_sum_gradients_and_counts_once(params, batch):
     per_device = step(learner.init(params, SGD), shards).params["table"]
     for table in per_device:
         np.testing.assert_allclose(table, whole.params["table"], atol=1e-6)
+
+
+def score_of_pair(params, tokens, token_mask, *, temperature):
+    """The same policy; of a pair the table is the frozen one and the change."""
+    if isinstance(params, tuple):
+        frozen, trained = params
+        params = {"table": frozen["table"] + trained["change"]}
+    return score(params, tokens, token_mask, temperature=temperature)
+
+
+@pytest.mark.parametrize("kl_weight", [0.0, 0.5])
+def test_a_step_moves_the_trained_as_it_would_move_the_whole(params, batch, kl_weight):
+    kl_loss = functools.partial(kl_estimators.kl_loss, estimator="k2")
+    settings = dataclasses.replace(SETTINGS, kl_weight=kl_weight, kl_loss=kl_loss)
+
+    @jax.jit
+    def step(state):
+        return learner.update(
+            state, batch, score_of_pair, SGD, settings, learning_rate=0.5
+        )
+
+    with_reference = kl_weight > 0
+    whole = learner.init(params, SGD, with_reference=with_reference)
+    change = {"change": jnp.zeros_like(params["table"])}
+    pair = learner.init((params, change), SGD, with_reference=with_reference)
+    assert pair.reference_params is None  # the frozen one, read alone
+    for _ in range(2):  # after the first step the KL is not 0 any more
+        whole, expected = step(whole)
+        pair, metrics = step(pair)
+    np.testing.assert_array_equal(pair.frozen["table"], params["table"])
+    moved = whole.params["table"] - params["table"]
+    np.testing.assert_allclose(pair.params["change"], moved, atol=1e-6)
+    if with_reference:
+        divergence = float(expected["kl_to_reference"].over())
+        assert abs(divergence) > 1e-3
+        got = float(metrics["kl_to_reference"].over())
+        assert got == pytest.approx(divergence, rel=1e-5)
+
+
+def test_moments_are_kept_of_what_is_trained_alone(params):
+    state = learner.init((params, {"change": jnp.zeros(3)}), optax.scale_by_adam())
+    assert {leaf.size for leaf in jax.tree.leaves(state.optimizer_state)} == {1, 3}

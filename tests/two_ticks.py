@@ -17,7 +17,8 @@ def run(config):
     """Dispatches two ticks from random parameters and looks at what they leave."""
     experiment, layout = prepared(config)
     program = experiment.program
-    params = jax.jit(program.policy.init)(experiment.init_key)
+    base = jax.jit(program.policy.init)(experiment.init_key)
+    params = experiment.starting_params(base)
     state = devices.first_state(layout, program, params, experiment.run_key)
     dispatch, _ = compiling.compile_dispatch(layout, program, state, num_ticks=2)
     state, metrics, _ = dispatch(state)

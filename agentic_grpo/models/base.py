@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-Params = Any  # a pytree of arrays
+Params = Any  # a pytree of arrays; or the pair (frozen, trained), of two
 
 
 class PackedScore(NamedTuple):
@@ -38,6 +38,8 @@ class Policy(NamedTuple):
         float32 [M, T], entropy float32 [M, T]) of each action token given the tokens
         before it, as ``sample`` recorded them; 0 on columns that never hold actions.
       packed: the same for a learner whose rows are short; None: it has no such form.
+      adapt: (key) -> what is trained beside params that are frozen; None: the params
+        themselves are.
       hidden: (params, tokens [M, T], token_mask [M, T], columns=int [K], static) ->
         float [M, K, H]: what a head may read at those columns; None: nothing.
     """
@@ -47,3 +49,4 @@ class Policy(NamedTuple):
     score: Callable[..., tuple[jax.Array, jax.Array]]
     packed: PackedScore | None = None
     hidden: Callable[..., jax.Array] | None = None
+    adapt: Callable[[jax.Array], Params] | None = None

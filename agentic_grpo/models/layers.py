@@ -10,20 +10,39 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from agentic_grpo.models import adapters
 from agentic_grpo.models.attention import attend, rotary_angles, rotate
 
 
-def _projection(fan_in, fan_out, scale, config, rngs, *, use_bias=False):
+def _projection(name, fan_in, fan_out, scale, config, rngs, adapter, *, use_bias=False):
     """A matrix whose entries start with variance ``scale / fan_in``."""
-    return nnx.Linear(
-        fan_in,
-        fan_out,
-        use_bias=use_bias,
-        dtype=config.dtype,
-        param_dtype=config.param_dtype,
-        kernel_init=nnx.initializers.variance_scaling(scale, "fan_in", "normal"),
-        rngs=rngs,
-    )
+    options = {
+        "use_bias": use_bias,
+        "dtype": config.dtype,
+        "param_dtype": config.param_dtype,
+        "kernel_init": nnx.initializers.variance_scaling(scale, "fan_in", "normal"),
+        "rngs": rngs,
+    }
+    if adapter is None or name not in adapter.targets:
+        return nnx.Linear(fan_in, fan_out, **options)
+    return AdaptedLinear(fan_in, fan_out, adapter=adapter, **options)
+
+
+class AdaptedLinear(nnx.Linear):
+    """A matrix with a low-rank change beside it; see ``adapters``."""
+
+    def __init__(self, fan_in, fan_out, *, adapter, **options):
+        super().__init__(fan_in, fan_out, **options)
+        shapes = {adapters.IN: (fan_in, adapter.rank)}
+        shapes[adapters.OUT] = (adapter.rank, fan_out)
+        for name, shape in shapes.items():
+            setattr(self, name, nnx.Param(jnp.zeros(shape, options["param_dtype"])))
+        self.adapter = adapter
+
+    def __call__(self, stream):
+        reduced = stream @ self.adapter_in[...].astype(stream.dtype)
+        change = reduced @ self.adapter_out[...].astype(stream.dtype)
+        return super().__call__(stream) + self.adapter.scale * change
 
 
 def _norm(size, config, rngs):
@@ -43,21 +62,23 @@ class Attention(nnx.Module):
     heads.
     """
 
-    def __init__(self, config, *, rngs):
+    def __init__(self, config, *, rngs, adapter=None):
         self.config = config
         query_size = config.num_heads * config.head_size
         fused_size = query_size + 2 * config.num_kv_heads * config.head_size
         residual_scale = 0.5 / config.num_layers
         self.qkv = _projection(
+            "qkv",
             config.hidden_size,
             fused_size,
             1.0,
             config,
             rngs,
+            adapter,
             use_bias=config.attention_bias,
         )
         self.out = _projection(
-            query_size, config.hidden_size, residual_scale, config, rngs
+            "out", query_size, config.hidden_size, residual_scale, config, rngs, adapter
         )
         if config.qk_norm:
             self.query_norm = _norm(config.head_size, config, rngs)
@@ -97,11 +118,12 @@ class Attention(nnx.Module):
 class GatedMLP(nnx.Module):
     """``down(silu(gate(x)) * up(x))`` (Shazeer 2020), gate and up in one matrix."""
 
-    def __init__(self, config, *, rngs):
+    def __init__(self, config, *, rngs, adapter=None):
         hidden_size, mlp_size = config.hidden_size, config.mlp_size
-        self.gate_up = _projection(hidden_size, 2 * mlp_size, 1.0, config, rngs)
+        rest = config, rngs, adapter
+        self.gate_up = _projection("gate_up", hidden_size, 2 * mlp_size, 1.0, *rest)
         residual_scale = 0.5 / config.num_layers
-        self.down = _projection(mlp_size, hidden_size, residual_scale, config, rngs)
+        self.down = _projection("down", mlp_size, hidden_size, residual_scale, *rest)
 
     def __call__(self, stream):
         gate, up = jnp.split(self.gate_up(stream), 2, axis=-1)
@@ -111,11 +133,11 @@ class GatedMLP(nnx.Module):
 class Block(nnx.Module):
     """Pre-norm residual block: attention, then gated MLP."""
 
-    def __init__(self, config, *, rngs):
+    def __init__(self, config, *, rngs, adapter=None):
         self.attention_norm = _norm(config.hidden_size, config, rngs)
-        self.attention = Attention(config, rngs=rngs)
+        self.attention = Attention(config, rngs=rngs, adapter=adapter)
         self.mlp_norm = _norm(config.hidden_size, config, rngs)
-        self.mlp = GatedMLP(config, rngs=rngs)
+        self.mlp = GatedMLP(config, rngs=rngs, adapter=adapter)
 
     def project(self, stream, angles):
         """The first half: queries, keys and values of the normed stream."""
@@ -137,13 +159,16 @@ class Decoder(nnx.Module):
     one axis, and XLA need not transpose its operands (a third of the time on a CPU).
     """
 
-    def __init__(self, config, *, rngs):
+    def __init__(self, config, *, rngs, adapter=None):
         self.config = config
         shape = (config.vocabulary_size, config.hidden_size)
         draw = nnx.initializers.normal(config.hidden_size**-0.5)
         self.embedding = nnx.Param(draw(rngs.params(), shape, config.param_dtype))
         self.blocks = nnx.Dict(
-            {str(i): Block(config, rngs=rngs) for i in range(config.num_layers)}
+            {
+                str(i): Block(config, rngs=rngs, adapter=adapter)
+                for i in range(config.num_layers)
+            }
         )
         self.final_norm = _norm(config.hidden_size, config, rngs)
         if not config.tied_embeddings:

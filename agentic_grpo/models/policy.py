@@ -100,6 +100,7 @@ def decoder_policy(
         score=score,
         packed=packing and _packed(model, layout, packing, chunk_size),
         hidden=hidden,
+        adapt=model.init_adapter if model.adapter else None,
     )
 
 

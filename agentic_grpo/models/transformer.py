@@ -16,12 +16,13 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
-from agentic_grpo.models import layers
+from agentic_grpo.models import adapters, layers
 from agentic_grpo.models.attention import RopeScaling
 
 LAYERS = ("unrolled", "scanned")
 
-Params = dict  # nested, string keys, arrays as leaves
+#: Nested, string keys, arrays as leaves; or (trunk, adapter), two of these.
+Params = dict | tuple[dict, dict]
 Cache = tuple  # per layer: (keys [N, K, D, C], values [N, K, C, D])
 
 
@@ -111,26 +112,50 @@ class TransformerConfig:
             object.__setattr__(self, name, canonical)
 
 
-@functools.lru_cache
-def _graph(config):
-    """The modules' structure without any array; the same for every parameter tree."""
+def _abstract(config, adapter):
+    """The modules without any array; the same for every parameter tree."""
 
     def build():
-        return layers.Decoder(config, rngs=nnx.Rngs(params=jax.random.key(0)))
+        rngs = nnx.Rngs(params=jax.random.key(0))
+        return layers.Decoder(config, rngs=rngs, adapter=adapter)
 
-    return nnx.graphdef(nnx.eval_shape(build))
+    return nnx.eval_shape(build)
+
+
+@functools.lru_cache
+def _graph(config, adapter):
+    return nnx.graphdef(_abstract(config, adapter))
 
 
 @dataclasses.dataclass(frozen=True)
 class Transformer:
-    """A decoder. Static and hashable; parameters travel as an argument."""
+    """A decoder. Static and hashable; parameters travel as an argument.
+
+    Attributes:
+      config: sizes and types.
+      adapter: what a pair of parameters, (trunk, adapter), has besides; None: nothing.
+        A trunk alone is read as it is: the adapter is off.
+    """
 
     config: TransformerConfig
+    adapter: adapters.Adapter | None = None
 
     def init(self, key: jax.Array) -> Params:
         """Draws parameters from a typed key; in deep models blocks start smaller."""
         module = layers.Decoder(self.config, rngs=nnx.Rngs(params=key))
         return nnx.to_pure_dict(nnx.state(module))
+
+    def init_adapter(self, key: jax.Array) -> dict:
+        """Draws an adapter from a typed key; it changes nothing yet."""
+        state = nnx.state(_abstract(self.config, self.adapter))
+        shapes = adapters.only_adapter(nnx.to_pure_dict(state))
+        return adapters.draw(shapes, key)
+
+    def merge(self, params) -> dict:
+        """The parameters of a decoder without an adapter that does the same."""
+        if not isinstance(params, tuple):
+            return params
+        return adapters.merge(self.adapter, *params)
 
     def hidden(self, params, tokens, positions, attention_mask, *, columns=None):
         """Final-normed hidden states; column t has read column t and what t may see.
@@ -151,7 +176,8 @@ class Transformer:
 
     def unembedding(self, params) -> jax.Array:
         """The matrix [V, H] whose product with a hidden state gives the logits."""
-        return params["embedding" if self.config.tied_embeddings else "unembedding"]
+        trunk = params[0] if isinstance(params, tuple) else params
+        return trunk["embedding" if self.config.tied_embeddings else "unembedding"]
 
     def prefill(
         self,
@@ -209,4 +235,7 @@ class Transformer:
         )
 
     def _bind(self, params) -> layers.Decoder:
-        return nnx.merge(_graph(self.config), params)
+        if isinstance(params, tuple):
+            graph = _graph(self.config, self.adapter)
+            return nnx.merge(graph, adapters.join(*params))
+        return nnx.merge(_graph(self.config, None), params)

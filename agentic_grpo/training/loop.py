@@ -168,7 +168,7 @@ def train(state, settings: LoopSettings, hooks: Hooks) -> Outcome:
         tick += settings.ticks_per_dispatch
         rates = {}
         if _due(tick, settings.evaluate_every) or tick == settings.num_ticks:
-            rates = hooks.evaluate(state.learner.params)
+            rates = hooks.evaluate(state.learner.policy_params)
         if unread is not None:
             read(unread)
         unread = _Dispatched(tick, metrics, rates, refused)

@@ -10,6 +10,7 @@ import jax
 from absl import logging
 
 from agentic_grpo.training import (
+    bases,
     json_files,
     leaves,
     loop,
@@ -43,6 +44,7 @@ class Recording:
         *,
         schedule_to: Callable[[int], Callable[[int], Any]],
         share: float = 1.0,
+        base: bases.Base | None = None,
     ):
         """Touches nothing on disk but the folder.
 
@@ -51,8 +53,10 @@ class Recording:
           settings: of the run.
           schedule_to: (last tick) -> (tick -> learning rate) of such a run.
           share: of the time that passes, which is this run's.
+          base: what its checkpoints leave out; None: nothing.
         """
         self.folder, self.settings = folder, settings
+        self._base = base
         self.before: dict[str, float] | None = None
         self._schedule_to = schedule_to
         self._checkpoints = Checkpoints(
@@ -90,7 +94,9 @@ class Recording:
         if self._checkpoints.latest_step() is None:
             run_folder.require_no_metrics(self.folder)
             return None
-        state, notes = self._checkpoints.restore(
+        state, notes = bases.restore(
+            self._checkpoints,
+            self._base,
             target,
             check=lambda notes: run_folder.require_notes_of(
                 notes, self.settings, self.folder
@@ -132,6 +138,9 @@ class Recording:
             "before": json_files.finite(self.before),
             "seconds": self._seconds(),
         }
+        if self._base is not None:
+            notes[bases.DIGEST] = self._base.digest
+            state = bases.without_base(state)
         score = values.get("eval/solve_rate") if written_at == tick else None
         self._checkpoints.save(tick, state, notes, metric=score)
 

@@ -65,7 +65,7 @@ def machine_of_one(
 
     def compile_tick(state):
         dispatch = compile_dispatch(state)
-        evaluate = evaluate_curve.lower(state.learner.params, key).compile()
+        evaluate = evaluate_curve.lower(state.learner.policy_params, key).compile()
         return dispatch, lambda params: evaluate(params, key)
 
     return Machine(compile=compile_tick, test=lambda params: evaluate_test(params, key))
@@ -150,7 +150,7 @@ def train(
         return _stopped(tick, settings, runs, progress)
     dispatch, evaluate = machine.compile(state)
     if tick == 0 and not stop():
-        rates = machine.read(evaluate(state.learner.params))
+        rates = machine.read(evaluate(state.learner.policy_params))
         _write_first_lines(rates, runs, progress)
     hooks = loop.Hooks(
         dispatch=dispatch,
@@ -164,7 +164,7 @@ def train(
     state, finished, diverged = loop.train(state, settings, hooks)
     summaries = None
     if finished:
-        after = machine.read(machine.test(state.learner.params))
+        after = machine.read(machine.test(state.learner.policy_params))
         going = [index for index in range(len(runs)) if index not in diverged]
         summaries = [runs[index].finish(after[index]) for index in going]
         _tell(runs, after, going, progress)
@@ -178,7 +178,7 @@ def train(
 
 
 def _test_base_models(state, machine, runs, progress):
-    rates = machine.read(machine.test(state.learner.params))
+    rates = machine.read(machine.test(state.learner.policy_params))
     for run, own in zip(runs, rates, strict=True):
         run.before = own
     solved = ", ".join(f"{own['solve_rate']:.3f}" for own in rates)

@@ -17,6 +17,8 @@ class Stream(enum.IntEnum):
     WARM_START = 2  # problems and episodes of the pre-training
     RUN = 3  # problems, samples and latencies of training
     EVALUATION = 4  # held-out problems and their samples
+    ADAPTER = 5  # parameters of an adapter
+    ADAPTER = 5  # parameters of an adapter
 
 
 def key_of(stream: Stream, seed: int) -> jax.Array:

@@ -19,7 +19,7 @@ def forecaster_of(program, state):
     if program.critic is None:
         return None
     return functools.partial(
-        learning.forecast, program.critic, state.critic, state.learner.params
+        learning.forecast, program.critic, state.critic, state.learner.policy_params
     )
 
 

@@ -101,7 +101,13 @@ PER_BLOCK = ("table", "lanes", "memory")
 
 
 def init(program: Program, params, key) -> TrainState:
-    """The state before the first tick: empty table, vacant lanes."""
+    """The state before the first tick: empty table, vacant lanes.
+
+    Args:
+      program: static.
+      params: of the policy; or the pair (frozen, trained).
+      key: typed; of the run.
+    """
     table = snapshots.init(
         program.environment.spec.layout,
         num_rows=program.num_rows,
@@ -227,7 +233,7 @@ def generate(program: Program, state: TrainState, *, axis_name=None):
     num_blocks = state.table.occupied.shape[0]
     act = episodes.sample_with(
         program.policy,
-        state.learner.params,
+        state.learner.policy_params,
         temperature=program.rollout.temperature,
     )
     table, lanes, metrics = rollout.advance(
@@ -278,7 +284,7 @@ def learn(program: Program, state: TrainState, *, axis_name=None):
     )
     if program.anchor_after_immediate:
         table = serving.move_anchor(
-            program, table, served, new_learner.params, accepted
+            program, table, served, new_learner.policy_params, accepted
         )
     table, credit_state, booked = serving.settle(
         program, table, served, state.credit, accepted, in_pilot=in_pilot

@@ -18,8 +18,8 @@ from agentic_grpo.lanes import RolloutSettings
 from agentic_grpo.models.base import Policy
 from agentic_grpo.models.packing import Packing
 from agentic_grpo.models.policy import decoder_policy
-from agentic_grpo.models.transformer import Transformer, TransformerConfig
-from agentic_grpo.training import devices, sizes, tick
+from agentic_grpo.models.transformer import Transformer
+from agentic_grpo.training import bases, devices, sizes, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
 from agentic_grpo.training.streams import Stream, key_of
@@ -47,6 +47,7 @@ class Experiment:
 
     Attributes:
       program: what the tick is made of.
+      decoder: the model of the policy; None: it is from outside the repository.
       agent: the scripted agent of the warm start; None: there is none.
       at_work: as of ``setting.Setting``; around everything that asks the environment.
       digest: of the same; what the environment read from files.
@@ -56,10 +57,12 @@ class Experiment:
       loop: when things are due.
       evaluation: the learning curve, on its split.
       test: the evaluation before and after training, on the test split.
-      init_key, warm_start_key, run_key, evaluation_key: typed keys; see ``streams``.
+      init_key, warm_start_key, run_key, evaluation_key, adapter_key: typed keys; see
+        ``streams``.
     """
 
     program: tick.Program
+    decoder: Transformer | None
     agent: Any
     at_work: Callable[[], AbstractContextManager]
     digest: Callable[[], str]
@@ -73,6 +76,24 @@ class Experiment:
     warm_start_key: jax.Array
     run_key: jax.Array
     evaluation_key: jax.Array
+    adapter_key: jax.Array
+
+    @property
+    def frozen_base(self) -> bases.Base | None:
+        """Published weights that stay as they are from start to end; None: there are
+        none, and a checkpoint has to hold every parameter."""
+        if not self.program.policy.adapt or self.warm_start.num_steps:
+            return None
+        return self.published and self.published.as_base()
+
+    def starting_params(self, base):
+        """What training starts from: a base model, with an adapter that is to be.
+
+        Args:
+          base: parameters as of ``policy.init``.
+        """
+        adapt = self.program.policy.adapt
+        return base if adapt is None else (base, jax.jit(adapt)(self.adapter_key))
 
 
 def build(config: ConfigDict) -> Experiment:
@@ -95,10 +116,12 @@ def build(config: ConfigDict) -> Experiment:
     setting = build_environment(config, published)
     loop = _loop(config)
     evaluation, test = evaluations.settings(config, setting.environment)
-    policy, makers = _policy(config, setting.environment.spec, published)
-    program = _program(config, setting.environment, policy, published)
+    spec = setting.environment.spec
+    decoder = _decoder(config, spec, published)
+    policy, makers = _policy(config, spec, decoder)
     return Experiment(
-        program=program,
+        program=_program(config, setting.environment, policy, decoder),
+        decoder=decoder,
         agent=setting.agent,
         at_work=setting.at_work,
         digest=setting.digest,
@@ -113,6 +136,7 @@ def build(config: ConfigDict) -> Experiment:
         warm_start_key=key_of(Stream.WARM_START, config.seed),
         run_key=key_of(Stream.RUN, config.seed),
         evaluation_key=key_of(Stream.EVALUATION, config.evaluation.seed),
+        adapter_key=key_of(Stream.ADAPTER, config.seed),
     )
 
 
@@ -148,7 +172,8 @@ def state_shapes(experiment: Experiment) -> tick.TrainState:
     program = experiment.program
 
     def state(key):
-        return tick.init(program, program.policy.init(key), key)
+        base = program.policy.init(key)
+        return tick.init(program, experiment.starting_params(base), key)
 
     return jax.eval_shape(state, experiment.run_key)
 
@@ -160,17 +185,27 @@ def trace(experiment: Experiment) -> None:
     )
 
 
-def _policy(config, spec, published) -> tuple[Policy, tuple[Callable, ...]]:
-    """(the policy, whatever makes it from outside the repository)."""
+def _decoder(config, spec, published) -> Transformer | None:
+    """The model; None where it comes from outside the repository."""
     if elsewhere.is_elsewhere(config.model.name):
         model.require_elsewhere_fits(config)
-        policy, make = elsewhere.policy(config.model, spec)
-        return policy, (make,)
+        return None
     choose("model.name", config.model.name, {"transformer": None})
     rule = "(): they are those of a model.name like my_package.my_model:make"
     require(config.model.options == (), "model.options", config.model.options, rule)
+    sizes = model.transformer_config(
+        config, published, vocabulary_size=spec.vocabulary_size
+    )
+    return Transformer(sizes, model.adapter(config))
+
+
+def _policy(config, spec, decoder) -> tuple[Policy, tuple[Callable, ...]]:
+    """(the policy, whatever makes it from outside the repository)."""
+    if decoder is None:
+        policy, make = elsewhere.policy(config.model, spec)
+        return policy, (make,)
     policy = decoder_policy(
-        Transformer(_decoder(config, spec, published)),
+        decoder,
         spec.layout,
         end_tokens=spec.end_tokens,
         pad_token=spec.pad_token,
@@ -181,13 +216,7 @@ def _policy(config, spec, published) -> tuple[Policy, tuple[Callable, ...]]:
     return policy, ()
 
 
-def _decoder(config, spec, published) -> TransformerConfig:
-    return model.transformer_config(
-        config, published, vocabulary_size=spec.vocabulary_size
-    )
-
-
-def _program(config, environment, policy, published) -> tick.Program:
+def _program(config, environment, policy, decoder) -> tick.Program:
     spec = environment.spec
     per_block = _sizes(config.rollout, config.learner, spec)
     critic.check(config, spec)
@@ -217,7 +246,7 @@ def _program(config, environment, policy, published) -> tick.Program:
             config,
             spec,
             policy,
-            hidden_size=_decoder(config, spec, published).hidden_size,
+            hidden_size=decoder and decoder.config.hidden_size,
             rows=per_block.update_slots * config.rollout.group_size,
         ),
         pilot_groups=config.algorithm.pilot_groups,

@@ -76,7 +76,7 @@ def settings(config, spec, policy, *, hidden_size, rows) -> CriticSettings | Non
       config: of the run.
       spec: of the environment.
       policy: whose hidden states a head reads.
-      hidden_size: of these states.
+      hidden_size: of these states; None: it shows none.
       rows: episodes that can settle per tick and block.
 
     Raises:

@@ -1,12 +1,14 @@
 """The decoder of a config: of sizes that it names, or one that was published."""
 
 import dataclasses
+import functools
 import hashlib
 import pathlib
 
+from agentic_grpo.models.adapters import Adapter
 from agentic_grpo.models.pretrained import Pretrained, open_pretrained
 from agentic_grpo.models.transformer import TransformerConfig
-from agentic_grpo.training import paths
+from agentic_grpo.training import bases, paths
 from experiments.config.checks import instantiate, require
 from experiments.configs import default
 
@@ -30,6 +32,16 @@ class Published:
     path: pathlib.Path
     weights: Pretrained
 
+    def as_base(self) -> bases.Base:
+        """What a checkpoint leaves out where nothing trains it."""
+        return bases.Base(
+            field="model.pretrained",
+            place=str(self.path),
+            digest=self.digest,
+            read=self.weights.read,
+        )
+
+    @functools.cached_property
     def digest(self) -> str:
         """A name for its files by their contents; all of them are read."""
         total = hashlib.sha256()
@@ -106,3 +118,20 @@ def transformer_config(config, published, *, vocabulary_size) -> TransformerConf
     return instantiate(
         "model", TransformerConfig, {**fields, "vocabulary_size": vocabulary_size}
     )
+
+
+def adapter(config) -> Adapter | None:
+    """What is trained in place of the model's own parameters; None: nothing."""
+    model, rate = config.model, config.learner.learning_rate
+    if not model.adapter_rank:
+        return None
+    rule = "given with model.adapter_rank: the rate that fits a model is none of these"
+    require(rate > 0, "learner.learning_rate", rate, rule)
+    try:
+        return Adapter(
+            rank=model.adapter_rank,
+            alpha=model.adapter_alpha,
+            targets=tuple(model.adapter_targets),
+        )
+    except ValueError as error:
+        raise ValueError(f"model.{error}") from error

@@ -13,6 +13,7 @@ LARGEST_INT = 10**9  # two of them add up within int32
 LARGEST_FLOAT, SMALLEST_FLOAT = 1e9, 1e-12  # their products stay within float32
 
 AT_LEAST_ZERO = (
+    "model.adapter_rank",
     "model.chunk_size",
     "warm_start.num_steps",
     "rollout.num_rows",

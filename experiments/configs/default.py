@@ -72,6 +72,9 @@ def get_config() -> ConfigDict:
         tied_embeddings=True,
         dtype="float32",
         layers="unrolled",  # scanned: less memory and compile time, a third more work
+        adapter_rank=0,  # low-rank changes are trained, the model is frozen; 0: all is
+        adapter_alpha=16.0,
+        adapter_targets=("qkv", "out", "gate_up", "down"),
         prompt_once=False,  # a group's prompt is read once; in learning if it packs
         chunk_size=0,  # columns whose logits exist at one time; 0: all
     )

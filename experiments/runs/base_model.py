@@ -123,7 +123,7 @@ def key(experiment: Experiment, config: ConfigDict) -> str:
         "warm_start": json.loads(config.warm_start.to_json()),
         "seed": config.seed,
         "packages": {p: importlib.metadata.version(p) for p in PACKAGES},
-        "read": [experiment.digest(), published and published.digest()],
+        "read": [experiment.digest(), published and published.digest],
         "sources": _hash_of(_shared_sources() | _sources_of(*makers - {type(None)})),
     }
     text = json.dumps(content, sort_keys=True)

@@ -82,7 +82,12 @@ def run(
                 config=configs[k],
                 experiment=experiments[k],
                 recording=stack.enter_context(
-                    workdir.recording_of(configs[k], folders[k], share=1 / len(left))
+                    workdir.recording_of(
+                        configs[k],
+                        folders[k],
+                        share=1 / len(left),
+                        base=experiments[k].frozen_base,
+                    )
                 ),
             )
             for k in left
@@ -166,7 +171,7 @@ def _newest_or_first(seed, cache, progress, stop_requested):
     if params is None:
         return None
     init = functools.partial(tick.init, experiment.program)
-    return jax.jit(init)(params, experiment.run_key)
+    return jax.jit(init)(experiment.starting_params(params), experiment.run_key)
 
 
 def _train(group, progress, stop_requested):
@@ -205,7 +210,7 @@ def _machine(experiment: Experiment, count: int) -> running.Machine:
             keep_refused=True,
         )
         dispatch = jax.jit(jax.vmap(run_ticks), donate_argnums=0).lower(state).compile()
-        evaluate = curve.lower(state.learner.params, key).compile()
+        evaluate = curve.lower(state.learner.policy_params, key).compile()
         return dispatch, lambda params: evaluate(params, key)
 
     def split(tree):

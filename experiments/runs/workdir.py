@@ -7,7 +7,7 @@ from typing import Any
 
 from ml_collections import ConfigDict
 
-from agentic_grpo.training import run_folder
+from agentic_grpo.training import bases, run_folder
 from agentic_grpo.training.recording import Recording
 from experiments.config import fields, optimizer
 from experiments.config.build import Experiment, build
@@ -19,14 +19,19 @@ def settings_of(config: ConfigDict) -> dict[str, Any]:
 
 
 def recording_of(
-    config: ConfigDict, folder: pathlib.Path, *, share: float = 1.0
+    config: ConfigDict,
+    folder: pathlib.Path,
+    *,
+    share: float = 1.0,
+    base: bases.Base | None = None,
 ) -> Recording:
-    """What a run of the config leaves in its folder; ``share`` as of ``Recording``."""
+    """What a run of the config leaves in its folder; other arguments as of it."""
     return Recording(
         folder,
         settings_of(config),
         schedule_to=functools.partial(optimizer.schedule, config.learner, config.model),
         share=share,
+        base=base,
     )
 
 

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from agentic_grpo.training import leaves, metrics, run_folder
+from agentic_grpo.training import bases, leaves, metrics, run_folder
 from agentic_grpo.training.checkpoints import Checkpoints
 from experiments.config.build import state_shapes
 from experiments.runs import workdir
@@ -204,7 +204,12 @@ def _outcome(folder: pathlib.Path) -> dict[str, str]:
     """Every leaf, every number, the summary of a run."""
     _, experiment = workdir.load_experiment(folder)
     with Checkpoints(folder / "checkpoints") as checkpoints:
-        state, _ = checkpoints.restore(state_shapes(experiment))
+        state, _ = bases.restore(
+            checkpoints,
+            experiment.frozen_base,
+            state_shapes(experiment),
+            check=lambda notes: None,
+        )
     found = {
         name: json.dumps(leaves.describe(leaf))
         for name, leaf in leaves.named(state).items()

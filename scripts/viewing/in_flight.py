@@ -26,7 +26,7 @@ def tell(
     environment, tick = program.environment, int(state.tick)
     layout, reader = environment.spec.layout, readers.reader_of(environment)
     log_probs, _ = program.policy.score(
-        state.learner.params,
+        state.learner.policy_params,
         row.tokens,
         row.token_mask,
         temperature=program.rollout.temperature,

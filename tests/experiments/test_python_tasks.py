@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import jax
 import numpy as np
 import pytest
 
@@ -12,11 +13,11 @@ import tiny_published_model as tiny
 
 from agentic_grpo.models.pretrained import load_pretrained
 from agentic_grpo.training import leaves, metrics
-from agentic_grpo.training.checkpoints import Checkpoints
-from experiments import train
+from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
+from experiments import export, train
 from experiments.config import build, fields, programs, warm_start
 from experiments.configs import default
-from experiments.runs import base_model, workdir
+from experiments.runs import base_model, bases, workdir
 from scripts import show_episode
 
 TASKS = "env.python_tasks"
@@ -82,6 +83,64 @@ def test_a_run_starts_from_published_weights_and_trains_on_programs(
     ]
     # Adam moves a weight by about the rate, so these are still the published ones
     assert max(moved) < 2e-2
+
+
+def test_a_trained_policy_is_exported_and_is_a_published_model(
+    finished, published, tmp_path
+):
+    folder, _ = finished
+    exported = tmp_path / "exported"
+    export.run(folder, exported, tick="best", context_length=64)
+    assert json.loads((exported / "config.json").read_text())["model_type"] == "llama"
+    assert (exported / "tokenizer.json").exists()
+    again = build.build(config(exported))
+    assert again.decoder.config == build.build(config(published)).decoder.config
+    with pytest.raises(ValueError, match="must be empty"):
+        export.run(folder, exported)
+
+
+@pytest.mark.slow
+def test_checkpoints_of_an_adapter_leave_the_published_weights_out(
+    published, tmp_path, capsys
+):
+    adapter = {"model.adapter_rank": 2, "learner.kl_weight": 0.01}
+    folder = tmp_path / "run"
+    asked = config(published, **adapter, num_ticks=2)
+    train.run(asked, folder)
+    experiment = build.build(asked)
+    whole = build.state_shapes(experiment)
+    assert whole.learner.reference_params is None  # the adapter, off
+    with Checkpoints(folder / "checkpoints") as checkpoints:
+        with pytest.raises(CheckpointError, match="frozen"):
+            checkpoints.restore(whole)
+        state, _ = bases.restore(
+            checkpoints, experiment.frozen_base, whole, check=lambda notes: None
+        )
+    _, weights = load_pretrained(published)
+    jax.tree.map(np.testing.assert_array_equal, state.learner.frozen, weights)
+    trained = sum(leaf.size for leaf in jax.tree.leaves(state.learner.params))
+    assert trained < 0.3 * sum(leaf.size for leaf in jax.tree.leaves(weights))
+    train.run(config(published, **adapter), folder)  # goes on
+    show_episode.main([str(folder), "--width=160"])
+    assert "checkpoint of tick 4" in capsys.readouterr().out
+
+    changed = tmp_path / "changed"
+    shutil.copytree(published, changed)
+    (changed / "note.txt").write_text("another file")
+    other = config(changed, **adapter)
+    experiment = build.build(other)
+    with (
+        Checkpoints(folder / "checkpoints") as checkpoints,
+        pytest.raises(ValueError, match=r"model\.pretrained=.* must be the files"),
+    ):
+        bases.restore(
+            checkpoints, experiment.frozen_base, whole, check=lambda notes: None
+        )
+
+    export.run(folder, tmp_path / "exported", context_length=64)
+    _, merged = load_pretrained(tmp_path / "exported")
+    expected = experiment.decoder.merge((state.learner.frozen, state.learner.params))
+    assert jax.tree.structure(merged) == jax.tree.structure(expected)
 
 
 @pytest.mark.slow
@@ -207,6 +266,11 @@ def test_what_makes_no_sense_is_refused_by_its_field(changes, words):
     [
         ({"model.hidden_size": 32}, r"model\.hidden_size=32 must be left out.*says 16"),
         ({"learner.learning_rate": 0.0}, r"learner\.learning_rate=0\.0 must be given"),
+        ({"model.adapter_rank": -1}, r"model\.adapter_rank=-1 must be at least 0"),
+        (
+            {"model.adapter_rank": 1, "model.adapter_targets": ("qk",)},
+            r"model\.adapter_targets=\('qk',\) must be some of qkv, out",
+        ),
         ({"env.name": "code_execution"}, r"model\.pretrained=.* with env\.name='code_"),
         ({f"{TASKS}.form": "llama_3"}, r"python_tasks\.form: form='llama_3' needs"),
     ],

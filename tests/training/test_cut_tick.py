@@ -40,7 +40,9 @@ def pieces():
     @jax.jit
     def begin(state):
         act = episodes.sample_with(
-            program.policy, state.learner.params, temperature=settings.temperature
+            program.policy,
+            state.learner.policy_params,
+            temperature=settings.temperature,
         )
         return rollout.begin(
             state.table,

@@ -220,6 +220,9 @@ ROWS = {
         f"{PYTHON}.form": "chatml",
         "model.pretrained": "tiny",
         "model.prompt_once": True,
+        "model.adapter_rank": 2,
+        "model.adapter_alpha": 4.0,
+        "model.adapter_targets": ("qkv", "down"),
         "learner.learning_rate": 1e-4,
     },
     "from elsewhere": {
