@@ -37,7 +37,7 @@ def sample_with(policy: Policy, params, *, temperature):
             acting.reshape(-1),
             draw(keys).reshape(-1, action_width),
             temperature=temperature,
-            group_size=members,
+            **({"group_size": members} if policy.prompt_once else {}),
         )
         return tuple(x.reshape(lanes, members, action_width) for x in written)
 

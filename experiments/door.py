@@ -2,6 +2,7 @@
 
   agentic-grpo train      trains one agent           (python -m experiments.train)
   agentic-grpo evaluate   rates of a checkpoint      (python -m experiments.evaluate)
+  agentic-grpo export     a policy as a folder       (python -m experiments.export)
   agentic-grpo sweep      a grid of runs             (python -m experiments.sweep)
   agentic-grpo describe   every field of a config    (python -m experiments.describe)
   agentic-grpo ablate     a suite of the study       (python -m experiments.ablate)
@@ -26,6 +27,7 @@ from agentic_grpo.training.plain_text import printable
 MODULES = {
     "train": "experiments.train",
     "evaluate": "experiments.evaluate",
+    "export": "experiments.export",
     "sweep": "experiments.sweep",
     "ablate": "experiments.ablate",
     "describe": "experiments.describe",

@@ -6,18 +6,14 @@ The folder is Hugging Face's: ``config.json``, ``model.safetensors`` and, of a p
 model, its tokenizer. ``model.pretrained`` and transformers read it.
 """
 
-import pathlib
 import sys
 
 from absl import app, flags, logging
 
-from agentic_grpo.models.pretrained import export_pretrained
-from agentic_grpo.texts import load_tokenizer
 from agentic_grpo.training import paths
-from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
+from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.plain_text import printable
-from experiments.config.build import state_shapes
-from experiments.runs import bases, finding, workdir
+from experiments.runs import exporting
 
 WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
 FOLDER = flags.DEFINE_string("folder", None, "To be made.", required=True)
@@ -39,7 +35,7 @@ def main(argv):
         logging.set_verbosity(logging.WARNING)
     try:
         folder = paths.locate(FOLDER.value, "folder")
-        run(
+        exporting.export(
             paths.locate_workdir(WORKDIR.value),
             folder,
             tick=TICK.value,
@@ -48,36 +44,6 @@ def main(argv):
         print(folder)
     except (ValueError, CheckpointError, OSError) as error:
         sys.exit(printable(f"error: {error}"))
-
-
-def run(
-    workdir_of_run: pathlib.Path,
-    folder: pathlib.Path,
-    *,
-    tick: str | None = None,
-    context_length: int = 2048,
-) -> None:
-    """Exports one checkpoint of a run.
-
-    Raises:
-      ValueError: no run is there, something is in the folder, or no published
-        architecture is like the model.
-      CheckpointError: no checkpoint is there, or it is damaged.
-    """
-    config, experiment = workdir.load_experiment(workdir_of_run)
-    with Checkpoints(workdir_of_run / workdir.CHECKPOINTS) as checkpoints:
-        state, _ = bases.restore(
-            checkpoints,
-            experiment.frozen_base,
-            state_shapes(experiment),
-            finding.step_named(checkpoints, tick),
-            check=lambda notes: workdir.require_notes_of(notes, config, workdir_of_run),
-        )
-    decoder = experiment.decoder
-    params = decoder.merge(state.learner.policy_params)
-    export_pretrained(folder, decoder.config, params, context_length=context_length)
-    if experiment.published is not None:
-        load_tokenizer(experiment.published.path).save(folder)
 
 
 if __name__ == "__main__":

@@ -146,6 +146,7 @@ PAGES = [
     "README.md",
     "BUILD_NOTES.md",
     "docs/clusters.md",
+    "docs/real_models.md",
     "experiments/results/README.md",
 ]
 

@@ -17,8 +17,9 @@ SPARE_ROWS = 3
 
 def write(folder):
     """Weights, tokenizer and all; returns the folder."""
-    programs = [problem.reference for problem in generate(FAMILIES)]
-    content = tiny_tokenizers.train(corpus=[*programs, "\n\n\n"] * 2, size=360)
+    programs = [problem.reference for problem in generate()]
+    corpus = ["\n\n".join(programs[i::7]) + "\n\n\n" for i in range(7)] * 2
+    content = tiny_tokenizers.train(corpus=corpus, size=700)
     published = folder / "tiny"
     staged = tiny_tokenizers.write_folder(
         folder / "tokenizer", content, generation_config={"eos_token_id": [2]}

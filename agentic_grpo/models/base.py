@@ -29,15 +29,16 @@ class Policy(NamedTuple):
     Attributes:
       init: (key) -> params.
       sample: (params, tokens int32 [M, T], token_mask bool [M, T], stage int32 [M],
-        active bool [M], uniforms float32 [M, A], temperature=, group_size=1) ->
-        (tokens int32 [M, A], mask bool [M, A], log_probs float32 [M, A]): writes the
-        stage whose marker is already in its column. The mask is a prefix, the end token
-        included; rows that are not active have an empty one. Temperature 0 is greedy.
-        ``group_size`` adjacent rows have the same prompt.
+        active bool [M], uniforms float32 [M, A], temperature=) -> (tokens int32 [M, A],
+        mask bool [M, A], log_probs float32 [M, A]): writes the stage whose marker is
+        already in its column. The mask is a prefix, the end token included; rows that
+        are not active have an empty one. Temperature 0 is greedy.
       score: (params, tokens [M, T], token_mask [M, T], temperature=) -> (log_probs
         float32 [M, T], entropy float32 [M, T]) of each action token given the tokens
         before it, as ``sample`` recorded them; 0 on columns that never hold actions.
       packed: the same for a learner whose rows are short; None: it has no such form.
+      prompt_once: ``sample`` takes ``group_size=`` as well: so many adjacent rows have
+        the same prompt.
       adapt: (key) -> what is trained beside params that are frozen; None: the params
         themselves are.
       hidden: (params, tokens [M, T], token_mask [M, T], columns=int [K], static) ->
@@ -49,4 +50,5 @@ class Policy(NamedTuple):
     score: Callable[..., tuple[jax.Array, jax.Array]]
     packed: PackedScore | None = None
     hidden: Callable[..., jax.Array] | None = None
+    prompt_once: bool = False
     adapt: Callable[[jax.Array], Params] | None = None

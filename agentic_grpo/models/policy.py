@@ -68,7 +68,7 @@ def decoder_policy(
             pad_token=pad_token,
             temperature=temperature,
             group_size=group_size,
-            shared_width=layout.prompt_width if prompt_once else 0,
+            shared_width=layout.prompt_width,
         )
         return actions.tokens, actions.mask, actions.log_probs
 
@@ -100,6 +100,7 @@ def decoder_policy(
         score=score,
         packed=packing and _packed(model, layout, packing, chunk_size),
         hidden=hidden,
+        prompt_once=prompt_once,
         adapt=model.init_adapter if model.adapter else None,
     )
 

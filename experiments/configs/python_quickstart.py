@@ -43,7 +43,7 @@ def get_config():
     c.evaluation.pass_at = (1, 8)
     c.evaluation.batch_size = 16
     c.checkpoint.every = 20
-    c.checkpoint.keep = 1  # 1.6 GB each
+    c.checkpoint.keep = 4  # from the first to the last; 1.6 GB each
     return c
 
 

@@ -12,12 +12,12 @@ pytest.importorskip("safetensors", reason="an extra: llm")
 import tiny_published_model as tiny
 
 from agentic_grpo.models.pretrained import load_pretrained
-from agentic_grpo.training import leaves, metrics
+from agentic_grpo.training import bases, leaves, metrics
 from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
-from experiments import export, train
+from experiments import train
 from experiments.config import build, fields, programs, warm_start
 from experiments.configs import default
-from experiments.runs import base_model, bases, workdir
+from experiments.runs import base_model, exporting, workdir
 from scripts import show_episode
 
 TASKS = "env.python_tasks"
@@ -90,13 +90,13 @@ def test_a_trained_policy_is_exported_and_is_a_published_model(
 ):
     folder, _ = finished
     exported = tmp_path / "exported"
-    export.run(folder, exported, tick="best", context_length=64)
+    exporting.export(folder, exported, tick="best", context_length=64)
     assert json.loads((exported / "config.json").read_text())["model_type"] == "llama"
     assert (exported / "tokenizer.json").exists()
     again = build.build(config(exported))
     assert again.decoder.config == build.build(config(published)).decoder.config
     with pytest.raises(ValueError, match="must be empty"):
-        export.run(folder, exported)
+        exporting.export(folder, exported, context_length=64)
 
 
 @pytest.mark.slow
@@ -137,7 +137,7 @@ def test_checkpoints_of_an_adapter_leave_the_published_weights_out(
             checkpoints, experiment.frozen_base, whole, check=lambda notes: None
         )
 
-    export.run(folder, tmp_path / "exported", context_length=64)
+    exporting.export(folder, tmp_path / "exported", context_length=64)
     _, merged = load_pretrained(tmp_path / "exported")
     expected = experiment.decoder.merge((state.learner.frozen, state.learner.params))
     assert jax.tree.structure(merged) == jax.tree.structure(expected)

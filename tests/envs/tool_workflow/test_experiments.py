@@ -14,7 +14,7 @@ CONFIGS = pathlib.Path(default.__file__).parent
 NAMES = [
     "experiments.configs." + ".".join(path.relative_to(CONFIGS).with_suffix("").parts)
     for path in sorted(CONFIGS.rglob("*.py"))
-    if path.stem not in ("__init__", "saved", "python_quickstart")
+    if path.stem not in ("__init__", "saved", "python_quickstart", "python")
 ]
 
 
