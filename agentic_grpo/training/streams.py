@@ -18,7 +18,6 @@ class Stream(enum.IntEnum):
     RUN = 3  # problems, samples and latencies of training
     EVALUATION = 4  # held-out problems and their samples
     ADAPTER = 5  # parameters of an adapter
-    ADAPTER = 5  # parameters of an adapter
 
 
 def key_of(stream: Stream, seed: int) -> jax.Array:
