@@ -2,11 +2,13 @@
 
     python scripts/benchmark.py --suite=all --json=benchmark.json
     python scripts/benchmark.py --suite=environment --numba --json=environment.json
+    python scripts/benchmark.py --against=experiments/results/benchmark --json=now.json
 
 Suites: ops, environment, learner, rollout, end_to_end, scaling, all. Medians after a
 warm-up; what is compared with each other takes turns in the same run. Ratios are how
 many times better than the reference. The page lies beside the JSON. On a busy machine
-the load that was found is in the report, and the numbers mean little.
+the load that was found is in the report, and the numbers mean little. With --against
+what became slower by more than its spread is told at the end.
 
 ``--tiny`` takes toy sizes: it shows that everything runs, and measures nothing.
 """
@@ -24,6 +26,7 @@ from scripts.benchmarks import (
     environment,
     learner,
     ops,
+    regression,
     reporting,
     rollout,
     scaling,
@@ -90,6 +93,12 @@ def parse_arguments(argv=None):
     )
     parser.add_argument("--suite", choices=(*SUITES, "all"), default="all")
     parser.add_argument("--json", type=pathlib.Path, required=True, metavar="FILE")
+    parser.add_argument(
+        "--against",
+        type=pathlib.Path,
+        metavar="FILE or FOLDER",
+        help="earlier reports: tell what is slower now",
+    )
     parser.add_argument("--tiny", action="store_true", help="toy sizes")
     parser.add_argument(
         "--numba",
@@ -111,6 +120,7 @@ def parse_arguments(argv=None):
 
 def main(argv=None) -> None:
     arguments = parse_arguments(argv)
+    before = read_before(arguments.against)
     compile_cache.enable()
     devices.split_cpu(data=0, num_blocks=workloads.JOB_BLOCKS)
     names = list(SUITES) if arguments.suite == "all" else [arguments.suite]
@@ -124,6 +134,16 @@ def main(argv=None) -> None:
     if "scaling" in names:
         reporting.draw_scaling(arguments.json.with_suffix(".scaling.png"), rows)
     print(page)
+    if before is not None:
+        print(regression.page(regression.compare(report, before)))
+
+
+def read_before(place):
+    """What ``--against`` names, before minutes are spent on measuring; None of none."""
+    try:
+        return None if place is None else regression.read(place)
+    except ValueError as error:
+        sys.exit(f"benchmark: {error}")
 
 
 if __name__ == "__main__":
