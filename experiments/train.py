@@ -39,6 +39,7 @@ from experiments.config.build import (
     Experiment,
     build,
     build_layout,
+    memory_of,
     state_shapes,
     trace,
 )
@@ -58,6 +59,9 @@ WARM_START_CACHE = flags.DEFINE_string(
 DISTRIBUTED = flags.DEFINE_bool(
     "distributed", False, "Join the other processes of the job; see the README."
 )
+
+#: Bytes; who needs less need not be told.
+WORTH_TELLING = 1e9
 
 
 def main(argv):
@@ -173,6 +177,9 @@ def _machine(experiment: Experiment, layout, config, folder, progress, stack):
     """The run as it is computed, and profiled where that is asked for."""
 
     def compile_dispatch(state):
+        needed = memory_of(config, experiment)
+        if needed is not None and needed.total > WORTH_TELLING:
+            progress.message(str(needed))
         dispatch, seconds = _compile(config, layout, experiment.program, state)
         progress.message(f"compiled the tick in {seconds:.1f} s")
         profiled = profiling.profiled(

@@ -121,7 +121,7 @@ def _own_options(options, spec):
     return options
 
 
-def learner_settings(config, spec, block) -> LearnerSettings:
+def learner_settings(config, spec, block, *, num_microbatches) -> LearnerSettings:
     """The loss: objective, importance treatment, aggregation, KL, entropy."""
     algorithm, learner = config.algorithm, config.learner
     loss = choose("algorithm.objective", algorithm.objective, OBJECTIVES)
@@ -136,9 +136,9 @@ def learner_settings(config, spec, block) -> LearnerSettings:
     rows = block.update_slots * config.rollout.group_size
     batch = rows * config.rollout.num_blocks
     require(
-        batch % learner.num_microbatches == 0,
+        batch % num_microbatches == 0,
         "learner.num_microbatches",
-        learner.num_microbatches,
+        num_microbatches,
         f"a divisor of the {batch} episodes of a step",
     )
     choose("learner.kl_estimator", learner.kl_estimator, dict.fromkeys(KL_ESTIMATORS))
@@ -179,5 +179,5 @@ def learner_settings(config, spec, block) -> LearnerSettings:
         entropy_weight=learner.entropy_weight,
         kl_weight=learner.kl_weight,
         kl_loss=functools.partial(kl_loss, estimator=learner.kl_estimator),
-        num_microbatches=learner.num_microbatches,
+        num_microbatches=num_microbatches,
     )

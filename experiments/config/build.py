@@ -30,6 +30,7 @@ from experiments.config import (
     elsewhere,
     evaluations,
     fields,
+    memory,
     model,
     optimizer,
     ranges,
@@ -178,6 +179,18 @@ def state_shapes(experiment: Experiment) -> tick.TrainState:
     return jax.eval_shape(state, experiment.run_key)
 
 
+def memory_of(config: ConfigDict, experiment: Experiment) -> memory.Estimate | None:
+    """What a run needs, estimated; None of a model from outside the repository."""
+    if experiment.decoder is None:
+        return None
+    return memory.estimate(
+        experiment.decoder.config,
+        experiment.program,
+        state_shapes(experiment),
+        _packing(config, experiment.program.environment.spec.layout),
+    )
+
+
 def trace(experiment: Experiment) -> None:
     """Traces a tick, so that what does not fit together fails before the warm start."""
     jax.eval_shape(
@@ -234,7 +247,12 @@ def _program(config, environment, policy, decoder) -> tick.Program:
             verdict_deadline=config.rollout.verdict_deadline,
             temperature=config.rollout.temperature,
         ),
-        learner=algorithm.learner_settings(config, spec, per_block),
+        learner=algorithm.learner_settings(
+            config,
+            spec,
+            per_block,
+            num_microbatches=_num_microbatches(config, decoder, spec, per_block),
+        ),
         num_blocks=config.rollout.num_blocks,
         num_rows=per_block.num_rows,
         update_slots=per_block.update_slots,
@@ -250,6 +268,21 @@ def _program(config, environment, policy, decoder) -> tick.Program:
             rows=per_block.update_slots * config.rollout.group_size,
         ),
         pilot_groups=config.algorithm.pilot_groups,
+    )
+
+
+def _num_microbatches(config, decoder, spec, block) -> int:
+    """As given, or as few as the memory for activations allows."""
+    learner = config.learner
+    if learner.num_microbatches:
+        return learner.num_microbatches
+    rule = f"at least 1 with model.name={config.model.name!r}, whose memory is unknown"
+    require(decoder is not None, "learner.num_microbatches", 0, rule)
+    return memory.fewest_parts(
+        decoder.config,
+        rows=config.rollout.num_blocks * block.update_slots * config.rollout.group_size,
+        columns=spec.layout.num_columns,
+        limit=1e9 * learner.activation_gigabytes,
     )
 
 

@@ -38,6 +38,7 @@ AT_LEAST_ZERO = (
     "learner.entropy_weight",
     "learner.kl_weight",
     "learner.packed_rows",
+    "learner.num_microbatches",
     "learner.update_slots",
     "learner.trained_tokens_per_tick",
     "evaluation.every",
@@ -68,7 +69,6 @@ AT_LEAST_ONE = (
     "critic.capacity",
     "critic.batch_size",
     "critic.steps",
-    "learner.num_microbatches",
     "learner.passes",
     "learner.max_skipped",
     "evaluation.num_problems",
@@ -83,6 +83,7 @@ ABOVE_ONE = ("algorithm.dual_clip_ratio",)
 ABOVE_ZERO = (
     "algorithm.decay",
     "learner.max_grad_norm",
+    "learner.activation_gigabytes",
 )
 LEARNING_RATES = ("warm_start.learning_rate", "critic.learning_rate")
 LEARNING_RATES_OR_ZERO = ("learner.learning_rate",)

@@ -178,7 +178,8 @@ def get_config() -> ConfigDict:
         kl_weight=0.0,
         kl_form="loss",  # loss, reward
         kl_estimator="k2",  # k1, k2, k3; as a loss k2 is unbiased, as a reward k1
-        num_microbatches=1,
+        num_microbatches=1,  # parts of a step; 0: as few as the next field allows
+        activation_gigabytes=4.0,  # what a part may keep for its backward pass
         packed_rows=0,  # 8: short episodes side by side, a CPU core is 1.8 x as fast
         passes=1,  # optimizer steps per tick over the same rows
         update_slots=0,  # rows served per tick and block; 0: as many as can arrive

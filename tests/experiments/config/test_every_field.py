@@ -220,6 +220,8 @@ ROWS = {
         f"{PYTHON}.form": "chatml",
         "model.pretrained": "tiny",
         "model.prompt_once": True,
+        "learner.num_microbatches": 0,
+        "learner.activation_gigabytes": 1e-3,
         "model.adapter_rank": 2,
         "model.adapter_alpha": 4.0,
         "model.adapter_targets": ("qkv", "down"),
