@@ -38,9 +38,7 @@ class Estimate:
 
     def __str__(self):
         parts = vars(self)
-        told = ", ".join(
-            f"{name} {size / _GIGABYTE:.1f}" for name, size in parts.items()
-        )
+        told = ", ".join(f"{name} {size / 1e9:.1f}" for name, size in parts.items())
         return f"memory, estimated in GB: {told}"
 
 
