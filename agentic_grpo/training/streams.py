@@ -18,6 +18,7 @@ class Stream(enum.IntEnum):
     RUN = 3  # problems, samples and latencies of training
     EVALUATION = 4  # held-out problems and their samples
     ADAPTER = 5  # parameters of an adapter
+    CONTEST = 6  # problems of contests, and what is sampled in them
 
 
 def key_of(stream: Stream, seed: int) -> jax.Array:
