@@ -220,7 +220,9 @@ def _close_books(table):
     """Of members whom no verdict will correct nothing is to be taken back."""
     judged = (table.generating[..., None] | table.verdict_mask)[..., None]
     return dataclasses.replace(
-        table, spent=jnp.where(judged, table.spent, 0.0), paid=table.paid & judged
+        table,
+        applied_advantage=jnp.where(judged, table.applied_advantage, 0.0),
+        paid=table.paid & judged,
     )
 
 

@@ -40,6 +40,16 @@ class Contest:
             self.solved_at, self.wrong, self.levels, self.num_ticks, tick=tick
         )
 
+    def until(self, tick: int) -> "Contest":
+        """The contest as it stood after a tick.
+
+        Wrong submissions show with the solution that they cost, or at the end.
+        """
+        solved_at = np.where(self.solved_at > tick, NEVER, self.solved_at)
+        shown = (solved_at != NEVER) | (tick >= self.num_ticks - 1)
+        wrong = np.where(shown, self.wrong, 0)
+        return dataclasses.replace(self, solved_at=solved_at, wrong=wrong)
+
     def ranks_over_the_clock(self) -> np.ndarray:
         """int [T, M]; after each tick."""
         return np.stack([self.ranking(tick).rank for tick in range(self.num_ticks)])
