@@ -28,7 +28,7 @@ from agentic_grpo.training import compile_cache, paths
 from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.plain_text import printable
 from experiments.config.streams import Stream, key_of
-from experiments.contests import contestants, problems, results, standings
+from experiments.contests import contestants, problems, results, standings, study
 from experiments.contests.desk import DeskSettings
 from experiments.contests.entering import Entry, enter, read_env
 from experiments.contests.play import play
@@ -163,7 +163,7 @@ def _field_folders(folder) -> dict[str, pathlib.Path]:
 
 def _output(folder) -> pathlib.Path:
     if OUTPUT.value is None:
-        return folder / ("contest_adapted.json" if ADAPT.value else "contest.json")
+        return folder / study.FILES[ADAPT.value]
     output = paths.locate(OUTPUT.value, "output")
     require(not output.is_dir(), "output", str(output), "a file, not a folder")
     output.parent.mkdir(parents=True, exist_ok=True)

@@ -93,7 +93,7 @@ def play(
             own = jax.tree.map(lambda leaf: leaf[None], own)
             end, _ = run(
                 program,
-                _fresh(program, state, jax.random.fold_in(key, contest)),
+                fresh(program, state, jax.random.fold_in(key, contest)),
                 own,
                 key,
                 settings,
@@ -111,7 +111,7 @@ def play(
         whole = dataclasses.replace(program, num_blocks=contests.size)
         end, _ = run(
             whole,
-            _fresh(whole, state, key),
+            fresh(whole, state, key),
             problems,
             key,
             settings,
@@ -126,7 +126,7 @@ def play(
     return jax.device_get(chosen(contestant.state, problems, contests))
 
 
-def _fresh(program, state, key) -> tick_lib.TrainState:
+def fresh(program, state, key) -> tick_lib.TrainState:
     """A run that begins with what a state knows: nothing in flight, tick 0."""
     new = tick_lib.init(program, state.learner.params, key)
     return dataclasses.replace(

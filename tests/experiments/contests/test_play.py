@@ -9,7 +9,6 @@ import optax
 import pytest
 
 from agentic_grpo.envs.code_execution.judging import TestStatus
-from agentic_grpo.envs.latency import Latency
 from agentic_grpo.records import NEVER
 from experiments.contests import contestants, play, results, standings
 from experiments.contests import desk as desk_lib
@@ -20,26 +19,72 @@ SETTINGS = DeskSettings(limit=3, per_group=2)
 KEY = jax.random.key(5)
 
 
-def run_one(contestant, drawn, *, adapts, settings=SETTINGS, **changes):
-    """(desk, state) of contest 0, played by itself."""
-    program = dataclasses.replace(contestant.program, **changes)
+class _Judge:
+    """An environment whose judge may be late, or say the opposite of some members.
 
-    @jax.jit
-    def run(state, problems):
-        fresh = play._fresh(program, state, KEY)
-        return play.run(
-            program,
-            fresh,
-            problems,
-            KEY,
-            settings,
-            num_ticks=TICKS,
-            first_contest=jnp.int32(0),
-            adapts=adapts,
+    What it does is traced, so that every judge is the same compiled program.
+
+    Args:
+      environment: of code.
+      lies_of: bool [2]; of members that fail a visible test, and of those that pass.
+      delay: ticks that verdicts come later.
+    """
+
+    def __init__(self, environment, lies_of, delay):
+        self._environment, self._lies_of, self._delay = environment, lies_of, delay
+        self.spec, self.start = environment.spec, environment.start
+
+    def step(self, *arguments):
+        result = self._environment.step(*arguments)
+        status = result.state.members.visible_status
+        passes = jnp.all(status == TestStatus.PASSED, axis=-1)
+        lies = jnp.where(passes, self._lies_of[1], self._lies_of[0])
+        return dataclasses.replace(
+            result,
+            verdict=jnp.where(lies, 1.0 - result.verdict, result.verdict),
+            solved=result.solved ^ lies,
+            verdict_latency=result.verdict_latency + self._delay,
         )
 
-    first = jax.tree.map(lambda leaf: leaf[:1], drawn)
-    return jax.device_get(run(contestant.state, first))
+
+HONEST = (False, False)
+
+
+@pytest.fixture(scope="module")
+def run_one(drawn):
+    """A function from a contestant to (desk, state) of contest 0, played by itself."""
+
+    known = {}
+
+    def compiled(program, adapts):
+        if (id(program), adapts) in known:
+            return known[id(program), adapts]
+
+        @jax.jit
+        def run(state, problems, lies_of, delay):
+            judge = _Judge(program.environment, lies_of, delay)
+            judged = dataclasses.replace(program, environment=judge)
+            return play.run(
+                judged,
+                play.fresh(judged, state, jax.random.fold_in(KEY, 0)),
+                problems,
+                KEY,
+                SETTINGS,
+                num_ticks=TICKS,
+                first_contest=jnp.int32(0),
+                adapts=adapts,
+            )
+
+        known[id(program), adapts] = run
+        return run
+
+    def play_one(contestant, *, adapts, lies_of=HONEST, delay=0):
+        run = compiled(contestant.program, adapts)
+        first = jax.tree.map(lambda leaf: leaf[:1], drawn)
+        lies_of, delay = jnp.array(lies_of), jnp.int32(delay)
+        return jax.device_get(run(contestant.state, first, lies_of, delay))
+
+    return play_one
 
 
 def same(one, other) -> bool:
@@ -53,8 +98,8 @@ def desks(copier, drawn):
 
 
 @pytest.fixture(scope="module")
-def adapted(copier, drawn):
-    return run_one(copier, drawn, adapts=True)
+def adapted(copier, run_one):
+    return run_one(copier, adapts=True)
 
 
 def test_what_passes_is_handed_in_and_judged_by_hidden_tests(desks):
@@ -107,100 +152,65 @@ def test_round_robin_spreads_groups_and_by_difficulty_favours_the_hard(drawn):
     assert groups("by_difficulty") == [3, 5, 12]
 
 
-def test_without_budget_there_are_no_points(copier, drawn):
-    """Nobody writes, so nothing is handed in."""
-    silent = dataclasses.replace(
-        copier,
-        program=dataclasses.replace(
-            copier.program,
-            policy=copier.program.policy._replace(sample=_write_nothing),
-        ),
-    )
-    desk = play.play(silent, drawn, KEY, SETTINGS, num_ticks=TICKS, adapts=False)
+def test_without_a_tick_to_write_in_there_are_no_points(copier, drawn):
+    desk = play.play(copier, drawn, KEY, SETTINGS, num_ticks=0, adapts=False)
     assert not desk.count.any()
     found = results.compete({"a": desk}, contestants.draw(3, 0), drawn, TICKS)
     assert not found.records[0].points.any()
     assert not found.records[0].solved.any()
 
 
-def _write_nothing(params, tokens, token_mask, stage, active, uniforms, **options):
-    shape = uniforms.shape
-    return jnp.zeros(shape, jnp.int32), jnp.zeros(shape, bool), jnp.zeros(shape)
-
-
-def test_contests_side_by_side_are_those_played_alone(desks, copier, drawn):
-    alone, _ = run_one(copier, drawn, adapts=False)
+@pytest.mark.slow
+def test_contests_side_by_side_are_those_played_alone(desks, copier, run_one):
+    alone, _ = run_one(copier, adapts=False)
     assert same(alone, jax.tree.map(lambda leaf: leaf[:1], desks))
 
 
-def test_adapting_at_rate_0_is_not_adapting_to_the_bit(program, learner_of, drawn):
-    agent = learner_of(program)
-    still = {"schedule": optax.constant_schedule(0.0)}
+@pytest.mark.slow
+def test_adapting_at_rate_0_is_not_adapting_to_the_bit(program, learner_of, run_one):
+    still = dataclasses.replace(program, schedule=optax.constant_schedule(0.0))
+    agent = learner_of(still)
     (one, kept), (other, moved) = (
-        run_one(agent, drawn, adapts=adapts, **still) for adapts in (False, True)
+        run_one(agent, adapts=adapts) for adapts in (False, True)
     )
     assert same(one, other)
     assert same(kept.lanes.problem, moved.lanes.problem)  # every program written
     assert same(kept.learner.params, moved.learner.params)
 
 
-def test_adapting_moves_the_parameters_and_not_the_base(copier, drawn, adapted):
-    before = jax.device_get(copier.state)
+def test_adapting_moves_the_parameters_and_not_the_base(copier, adapted):
+    before = jax.device_get(copier.state.learner)
     _, state = adapted
-    assert not same(state.learner.params, copier.state.learner.params)
+    assert not same(state.learner.params, before.params)
     assert int(state.tick) == TICKS
+    assert same(before, jax.device_get(copier.state.learner))
+
+
+@pytest.mark.slow
+def test_each_contest_begins_anew(copier, drawn, adapted):
+    """The first of two that follow each other is the one that was played alone."""
     both = play.play(copier, drawn, KEY, SETTINGS, num_ticks=TICKS, adapts=True)
-    assert same(before.learner, jax.device_get(copier.state.learner))
-    # each contest begins anew: the first of two is the one that was played alone
     assert same(jax.tree.map(lambda leaf: leaf[:1], both), adapted[0])
+    twice = jax.tree.map(lambda leaf: leaf[[0, 0]], drawn)
+    again = play.play(copier, twice, KEY, SETTINGS, num_ticks=TICKS, adapts=True)
+    assert same(jax.tree.map(lambda leaf: leaf[:1], again), adapted[0])
 
 
-class _Liar:
-    """An environment whose judge says the opposite of some members.
-
-    Args:
-      environment: of code.
-      visible: whose: those that pass the visible tests, or those that do not.
-    """
-
-    def __init__(self, environment, *, visible):
-        self._environment, self._visible = environment, visible
-        self.spec, self.start = environment.spec, environment.start
-
-    def step(self, *arguments):
-        result = self._environment.step(*arguments)
-        status = result.state.members.visible_status
-        passes = jnp.all(status == TestStatus.PASSED, axis=-1)
-        lies = passes == self._visible
-        return dataclasses.replace(
-            result,
-            verdict=jnp.where(lies, 1.0 - result.verdict, result.verdict),
-            solved=result.solved ^ lies,
-        )
-
-
-def test_hidden_verdicts_of_what_is_not_handed_in_teach_nothing(copier, drawn, adapted):
-    environment = copier.program.environment
-    unseen = run_one(
-        copier, drawn, adapts=True, environment=_Liar(environment, visible=False)
-    )
+def test_hidden_verdicts_of_what_is_not_handed_in_teach_nothing(
+    copier, adapted, run_one
+):
+    """A judge that lies of programs which cannot be handed in changes no bit."""
+    unseen = run_one(copier, adapts=True, lies_of=(True, False))
     assert same(adapted[0], unseen[0])
     assert same(adapted[1].learner, unseen[1].learner)
     assert same(adapted[1].credit, unseen[1].credit)
-    seen = run_one(
-        copier, drawn, adapts=True, environment=_Liar(environment, visible=True)
-    )
+    seen = run_one(copier, adapts=True, lies_of=(False, True))
     assert not same(adapted[1].learner.params, seen[1].learner.params)
 
 
-def test_the_immediate_phase_teaches_where_nothing_is_handed_in(copier, drawn):
-    """With verdicts later than the clock only stage rewards can move parameters."""
-    config = dataclasses.replace(
-        copier.program.environment.config, verdict_latency=Latency(minimum=3 * TICKS)
-    )
-    late = type(copier.program.environment)(config)
-    _, state = run_one(copier, drawn, adapts=True, environment=late)
-    assert not same(state.learner.params, copier.state.learner.params)
+def test_the_immediate_phase_teaches_before_any_verdict(copier, run_one):
+    _, state = run_one(copier, adapts=True, delay=3 * TICKS)
+    assert not same(state.learner.params, jax.device_get(copier.state.learner.params))
 
 
 def test_members_without_a_verdict_owe_nothing(adapted):
