@@ -26,6 +26,7 @@ from absl import app, flags, logging
 from agentic_grpo.errors import require
 from agentic_grpo.training import compile_cache, paths
 from agentic_grpo.training.checkpoints import CheckpointError
+from agentic_grpo.training.json_files import write_json
 from agentic_grpo.training.plain_text import printable
 from experiments.config.streams import Stream, key_of
 from experiments.contests import contestants, problems, results, standings, study
@@ -33,7 +34,6 @@ from experiments.contests.desk import DeskSettings
 from experiments.contests.entering import Entry, enter, read_env
 from experiments.contests.play import play
 from experiments.runs import finding
-from experiments.runs.files import write_json
 
 WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
 TICK = flags.DEFINE_string(

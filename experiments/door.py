@@ -6,6 +6,7 @@
   agentic-grpo sweep      a grid of runs             (python -m experiments.sweep)
   agentic-grpo describe   every field of a config    (python -m experiments.describe)
   agentic-grpo ablate     a suite of the study       (python -m experiments.ablate)
+  agentic-grpo contest    unseen problems, a field   (python -m experiments.contest)
   agentic-grpo show       an episode, told           (python scripts/show_episode.py)
   agentic-grpo compare    two runs on one page       (python scripts/compare_runs.py)
   agentic-grpo plot       learning curves            (python scripts/plot_runs.py)
@@ -30,6 +31,7 @@ MODULES = {
     "export": "experiments.export",
     "sweep": "experiments.sweep",
     "ablate": "experiments.ablate",
+    "contest": "experiments.contest",
     "describe": "experiments.describe",
 }
 

@@ -44,7 +44,7 @@ if [[ -n "$quick" ]]; then
 elif [[ ${#suites[@]} -eq 0 ]]; then
   suites=(
     credit critic larger tool_workflow map prior divisor phase_weights staleness anchor baseline
-    group_size stages
+    group_size stages contest
   )
 fi
 
@@ -99,6 +99,10 @@ for suite in "${suites[@]}"; do
     run "$PYTHON" scripts/plot_runs.py --suite="runs/ablations/$suite" \
       --output="experiments/results/$suite" ${plot_flags[@]+"${plot_flags[@]}"} \
       || failed+=("$suite")
+  fi
+  if [[ "$suite" == contest ]]; then
+    run "$PYTHON" -m experiments.rank_suite --suite="runs/ablations/$suite" \
+      --output="experiments/results/$suite" || failed+=("$suite")
   fi
 done
 if [[ ${#failed[@]} -gt 0 ]]; then

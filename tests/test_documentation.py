@@ -17,6 +17,7 @@ from experiments.configs import quickstart, smoke
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CLUSTERS = (ROOT / "docs" / "clusters.md").read_text(encoding="utf-8")
+CONTESTS = (ROOT / "docs" / "contests.md").read_text(encoding="utf-8")
 CONFIGS = sorted(
     path.relative_to(ROOT)
     for path in (ROOT / "experiments" / "configs").rglob("*.py")
@@ -65,6 +66,8 @@ def shrunk(words):
         return [*words, *less, "--seeds=2"]
     if name == "experiments.evaluate":
         return [*words, "--problems=8"]
+    if name == "experiments.contest":
+        return [*words, "--contests=2", "--ticks=8"]
     return words
 
 
@@ -111,6 +114,7 @@ def test_the_commands_of_the_pages_run_in_their_order_from_a_shell_that_has_noth
 ):
     told = [words for block in blocks("sh") for words in commands(block)]
     assert ["scripts/quickstart.sh"] in told
+    told += commands("".join(blocks("sh", CONTESTS)))
     told += commands("".join(blocks("sh", CLUSTERS)))
     told += commands_of_docstring("experiments/configs/smoke.py")
     type_in([shlex.join(shrunk(words)) for words in told], workplace)
@@ -147,6 +151,7 @@ PAGES = [
     "BUILD_NOTES.md",
     "docs/clusters.md",
     "docs/real_models.md",
+    "docs/contests.md",
     "experiments/results/README.md",
 ]
 

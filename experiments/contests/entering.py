@@ -144,7 +144,9 @@ def enter(
         state, _ = checkpoints.restore(
             state_shapes(experiment),
             finding.step_named(checkpoints, tick),
-            check=lambda notes: workdir.require_notes_of(notes, config, folder),
+            check=lambda notes: workdir.require_notes_of(
+                notes, workdir.settings_of(config), folder
+            ),
         )
     rate = entry.learning_rate
     if rate is None:

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from agentic_grpo.training.json_files import read_json
 from experiments.config.checks import require
 from experiments.contests.standings import columns
-from experiments.runs.files import read_json
 from experiments.studies import statistics
 from experiments.studies.statistics import Estimate
 

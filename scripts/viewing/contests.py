@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from agentic_grpo.training.json_files import read_json
 from experiments.contests import scoring, standings
 from experiments.contests.standings import Contest
-from experiments.runs.files import read_json
 from scripts.viewing import charts, page
 
 #: Of the scripted field, the places that curves are drawn of: the first, the middle.
