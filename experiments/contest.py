@@ -28,7 +28,7 @@ from agentic_grpo.training import compile_cache, paths
 from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.json_files import write_json
 from agentic_grpo.training.plain_text import printable
-from experiments.config.streams import Stream, key_of
+from agentic_grpo.training.streams import Stream, key_of
 from experiments.contests import contestants, problems, results, standings, study
 from experiments.contests.desk import DeskSettings
 from experiments.contests.entering import Entry, enter, read_env

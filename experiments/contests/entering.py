@@ -140,7 +140,7 @@ def enter(
         program.rollout.verdict_deadline,
         f"at least {latest}: every submission gets its verdict",
     )
-    with Checkpoints(folder / workdir.CHECKPOINTS) as checkpoints:
+    with Checkpoints(folder / "checkpoints") as checkpoints:
         state, _ = checkpoints.restore(
             state_shapes(experiment),
             finding.step_named(checkpoints, tick),

@@ -15,7 +15,6 @@ from experiments.config import fields
 from experiments.configs import smoke
 from experiments.contests import desk, entering, problems
 from experiments.contests.entering import Entry
-from experiments.runs import workdir
 
 HELD_OUT = {name for name, family in FAMILIES.items() if family.held_out}
 
@@ -199,7 +198,7 @@ def test_a_contest_from_run_to_file_and_the_base_stays_as_it_was(tmp_path):
     train.run(smoke.get_config().lock(), folder)
 
     def checkpoints():
-        files = sorted((folder / workdir.CHECKPOINTS).rglob("*"))
+        files = sorted((folder / "checkpoints").rglob("*"))
         return {path: path.read_bytes() for path in files if path.is_file()}
 
     before = checkpoints()
