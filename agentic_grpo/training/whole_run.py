@@ -219,6 +219,13 @@ def _check(given):
     for field in ("learning_rate", "temperature"):
         value = getattr(given, field)
         require(value > 0, field, value, "above 0")
+    require(
+        given.policy.adapt is None,
+        "policy",
+        "one with an adapter",
+        "one that is trained as a whole; experiments.train trains adapters "
+        "(model.adapter_rank)",
+    )
     if isinstance(given.credit, str):
         require_choice("credit", given.credit, credit_ops.RULES)
         require(

@@ -143,6 +143,15 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     assert not (tmp_path / "run").exists()
 
 
+def test_a_policy_with_an_adapter_is_refused_and_not_trained_as_a_whole(tmp_path):
+    policy = toy_program.policy()._replace(adapt=lambda key: {})
+    with pytest.raises(ValueError, match="policy='one with an adapter' must be one"):
+        agentic_grpo.train(
+            toy_program.environment(), policy, workdir=tmp_path / "run", **SMALL
+        )
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_rule_with_its_own_options_is_used_as_it_is(tmp_path):
     # Weights of 0 on both phases: nothing is ever learnt.
     kinds = toy_program.environment().spec.layout.kinds
