@@ -5,7 +5,8 @@
 * the quickstart: ticks per second, episodes per second, FLOP utilisation;
 * both driven stage by stage from a Python loop that waits for each part: the same
   ticks, since the first ticks of a run have fewer rewards to learn from;
-* the quickstart with the learner's short rows packed and as they are;
+* the quickstart with the learner's short rows packed and as they are, and with a critic
+  (a decoder of its own, a head on the policy) and without;
 * one run of a study, 200 ticks after a shared warm start, as a user starts it.
 """
 
@@ -16,6 +17,7 @@ import tempfile
 import time
 
 from agentic_grpo.training import compile_cache
+from experiments.config import fields
 from experiments.config.build import build, build_layout
 from experiments.configs import quickstart
 from experiments.runs import profiling
@@ -52,7 +54,25 @@ def run(
             "small job", workloads.job_program(sizes), workloads.job_layout(), ticks
         ),
         *_ticks("default model", program, build_layout(config, program), ticks),
-        _packed(config, ticks),
+        _compared(
+            config,
+            ticks,
+            f"with {PACKED_ROWS} packed rows at a time",
+            {"learner.packed_rows": PACKED_ROWS},
+            reference="rows as they are",
+            reference_changes={"learner.packed_rows": 0},
+        ),
+        *(
+            _compared(
+                config,
+                ticks,
+                f"with a critic, {kind}",
+                {"algorithm.signal": "critic", "critic.kind": kind},
+                reference="stage rewards, no critic",
+                reference_changes={},
+            )
+            for kind in ("decoder", "head")
+        ),
     ]
     return [*rows, _study()] if study else rows
 
@@ -124,14 +144,15 @@ def _ticks(name, program, layout, ticks):
     ]
 
 
-def _packed(config, ticks):
-    """Packed against unpacked, from a random policy: its texts are long, so the gain is
-    the least that there is.
+def _compared(config, ticks, name, changes, *, reference, reference_changes):
+    """A tick of a config changed in one way against the same in another, in turns.
+
+    From a random policy: its texts are long, so packing gains the least that there is.
+    What a critic costs does not depend on what has settled: it learns at every tick.
     """
     calls = []
-    for rows in (PACKED_ROWS, 0):
-        own = config.copy_and_resolve_references()
-        own.learner.packed_rows = rows
+    for each in (changes, reference_changes):
+        own = fields.change(config, each)
         program = build(own).program
         layout = build_layout(own, program)
         calls.append(workloads.dispatch_of(program, num_ticks=ticks, layout=layout))
@@ -139,11 +160,11 @@ def _packed(config, ticks):
     speed, spread = ours.rate(ticks)
     return result(
         "end_to_end",
-        f"default model, ticks with {PACKED_ROWS} packed rows at a time",
+        f"default model, ticks {name}",
         speed,
         "ticks/s",
         spread=spread + plain.spread,
-        reference="rows as they are",
+        reference=reference,
         reference_value=plain.rate(ticks)[0],
     )
 

@@ -92,6 +92,8 @@ def test_the_shares_of_a_tick_add_up(tmp_path, no_cache):
         ]
         assert len(shares) == 7 and sum(shares) == pytest.approx(100, abs=0.5)
         assert rows[f"{name}, share of generation"]["value"] > 0
+    for kind in ("decoder", "head"):
+        assert rows[f"default model, ticks with a critic, {kind}"]["ratio"] > 0
 
 
 @pytest.mark.parametrize(("lower", "ratio"), [(False, 0.5), (True, 2.0)])
