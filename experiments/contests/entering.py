@@ -12,6 +12,7 @@ from ml_collections import ConfigDict
 
 from agentic_grpo.envs.code_execution.problems.families import FAMILIES
 from agentic_grpo.errors import require
+from agentic_grpo.training import bases, run_folder
 from agentic_grpo.training.checkpoints import Checkpoints
 from experiments.config import fields, optimizer
 from experiments.config.build import build, state_shapes
@@ -140,11 +141,13 @@ def enter(
         program.rollout.verdict_deadline,
         f"at least {latest}: every submission gets its verdict",
     )
-    with Checkpoints(folder / "checkpoints") as checkpoints:
-        state, _ = checkpoints.restore(
+    with Checkpoints(folder / run_folder.CHECKPOINTS) as checkpoints:
+        state, _ = bases.restore(
+            checkpoints,
+            experiment.frozen_base,
             state_shapes(experiment),
             finding.step_named(checkpoints, tick),
-            check=lambda notes: workdir.require_notes_of(
+            check=lambda notes: run_folder.require_notes_of(
                 notes, workdir.settings_of(config), folder
             ),
         )

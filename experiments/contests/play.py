@@ -128,7 +128,7 @@ def play(
 
 def fresh(program, state, key) -> tick_lib.TrainState:
     """A run that begins with what a state knows: nothing in flight, tick 0."""
-    new = tick_lib.init(program, state.learner.params, key)
+    new = tick_lib.init(program, state.learner.policy_params, key)
     return dataclasses.replace(
         new, learner=state.learner, credit=state.credit, critic=state.critic
     )
@@ -190,7 +190,9 @@ def _tick(program, desk, state, problems, key, settings, first_contest, adapts):
         program.environment, blocks.merge(jax.vmap(_take)(problems, problem))
     )
     act = episodes.sample_with(
-        program.policy, state.learner.params, temperature=program.rollout.temperature
+        program.policy,
+        state.learner.policy_params,
+        temperature=program.rollout.temperature,
     )
     table, lanes, _ = rollout.advance(
         state.table,

@@ -1,5 +1,6 @@
 """Who may enter, on which problems, and what is refused before anything is computed."""
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -10,8 +11,11 @@ import pytest
 
 from agentic_grpo.envs.code_execution import CodeExecution, CodeExecutionConfig
 from agentic_grpo.envs.code_execution.problems.families import FAMILIES
+from agentic_grpo.training import run_folder, tick
+from agentic_grpo.training.checkpoints import Checkpoints
 from experiments import train
 from experiments.config import fields
+from experiments.config.build import build
 from experiments.configs import smoke
 from experiments.contests import desk, entering, problems
 from experiments.contests.entering import Entry
@@ -130,6 +134,35 @@ def test_a_budget_and_a_judge_that_do_not_fit_are_refused(
         entering.enter(folder, env, entry, name="x")
 
 
+def test_a_contestant_is_what_its_checkpoint_knows_on_the_contests_terms(tmp_path):
+    folder, config = entered(tmp_path, rollout__num_lanes=8, algorithm__pilot_groups=2)
+    experiment = build(config)
+    params = experiment.program.policy.init(experiment.init_key)
+    state = tick.init(experiment.program, params, experiment.run_key)
+    state = dataclasses.replace(
+        state, learner=dataclasses.replace(state.learner, step=state.learner.step + 7)
+    )
+    with Checkpoints(folder / run_folder.CHECKPOINTS) as checkpoints:
+        checkpoints.save(8, state, {"config": config.to_json()})
+    entry = Entry(num_ticks=9, budget=6)
+    env = entering.read_env(folder, entry)
+    who = entering.enter(folder, env, entry, name="x")
+    assert int(who.state.learner.step) == 7
+    for ours, saved in zip(
+        jax.tree.leaves(who.state.learner.params), jax.tree.leaves(params), strict=True
+    ):
+        np.testing.assert_array_equal(ours, saved)
+    sizes = who.program.rollout
+    # three groups of 2 write in a tick; 4 lanes to a slot, as it was trained
+    assert (sizes.decode_slots, sizes.num_lanes, sizes.num_members) == (3, 12, 2)
+    assert who.program.pilot_groups == 0
+    rates = [float(who.program.schedule(tick)) for tick in (0, 8)]
+    assert rates == [0.064 / 16] * 2  # of its width and one layer, from the start
+    fixed = dataclasses.replace(entry, learning_rate=0.0)
+    still = entering.enter(folder, env, fixed, name="x")
+    assert still.program.schedule(3) == 0.0
+
+
 def draw(environment, **changes):
     options = dict(num_contests=3, num_problems=6, num_compositions=2, num_members=2)
     key = jax.random.key(0)
@@ -198,7 +231,7 @@ def test_a_contest_from_run_to_file_and_the_base_stays_as_it_was(tmp_path):
     train.run(smoke.get_config().lock(), folder)
 
     def checkpoints():
-        files = sorted((folder / "checkpoints").rglob("*"))
+        files = sorted((folder / run_folder.CHECKPOINTS).rglob("*"))
         return {path: path.read_bytes() for path in files if path.is_file()}
 
     before = checkpoints()
