@@ -4,6 +4,12 @@
       --sweep.learner.learning_rate=1e-4,3e-4 --sweep.algorithm.credit=agentic,outcome \
       --seeds=5 --parallel=2 --workdir=runs/credit [--dry_run] [--config.field=value]
 
+Fields that move together are one axis, --sweep.rollout.num_lanes+rollout.decode_slots=
+16:8,32:16. A random search draws its points, --random=20, from lists and from ranges,
+--sweep.learner.learning_rate="log(1e-5,1e-3)" or "uniform(LOW,HIGH)"; --search_seed=1
+draws others. At the end, and at any time with --table, what has been found is told as a
+table, the best point first, and written to results.csv.
+
 Without --sweep flags the config file's own ``sweep()`` gives the points: a function
 that yields dicts of overrides. Every point has a folder named by what differs, every
 seed a folder within it. The same command again skips what is finished and goes on with
@@ -22,7 +28,8 @@ from absl import app, flags, logging
 from agentic_grpo.training import compile_cache, paths
 from agentic_grpo.training.plain_text import printable
 from experiments.config import command_line
-from experiments.sweeps import grid, planning, scheduler
+from experiments.config.checks import require
+from experiments.sweeps import grid, planning, results_table, scheduler
 from experiments.sweeps.live_table import report
 from experiments.sweeps.scheduler import State
 
@@ -37,6 +44,11 @@ FIRST_SEED = flags.DEFINE_integer(
 PARALLEL = flags.DEFINE_integer("parallel", 1, "Runs side by side.", lower_bound=1)
 DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only list the runs and their cost.")
 SHARD = flags.DEFINE_string("shard", "1/1", "Which share of the runs, as 2/8.")
+RANDOM = flags.DEFINE_integer(
+    "random", None, "Points drawn at random, in place of all.", lower_bound=2
+)
+SEARCH_SEED = flags.DEFINE_integer("search_seed", 0, "Of the points of --random.")
+TABLE = flags.DEFINE_bool("table", False, "Only tell what has been found so far.")
 VMAP_SEEDS = flags.DEFINE_bool(
     "vmap_seeds", False, "All seeds of a point in one program."
 )
@@ -80,6 +92,9 @@ def run(typed: dict[str, list[str]]) -> list[scheduler.Progress] | None:
     first = config.seed if FIRST_SEED.value is None else FIRST_SEED.value
     seeds = range(first, first + (SEEDS.value or 1))
     points = planning.make_points(overrides, seeds)
+    if TABLE.value:
+        print(_found(folder, points))
+        return None
     jobs = planning.make_jobs(config, points, folder, seeds_together=VMAP_SEEDS.value)
     jobs = scheduler.shard(jobs, SHARD.value)
     if DRY_RUN.value:
@@ -90,7 +105,7 @@ def run(typed: dict[str, list[str]]) -> list[scheduler.Progress] | None:
         return None
     print(planning.plan(jobs, PARALLEL.value), file=sys.stderr)
     shared = WARM_START_CACHE.value
-    return planning.execute(
+    progress = planning.execute(
         jobs,
         folder,
         parallel=PARALLEL.value,
@@ -98,10 +113,24 @@ def run(typed: dict[str, list[str]]) -> list[scheduler.Progress] | None:
         warm_start_cache=paths.locate(shared, "warm_start_cache") if shared else None,
         compile_cache=compile_cache.locate(COMPILE_CACHE.value),
     )
+    print(_found(folder, points))
+    return progress
+
+
+def _found(folder, points):
+    """What a person is told of the runs that are finished; writes the file, too."""
+    found = results_table.rows(folder, points)
+    if not any(row["seeds"] for row in found):
+        return f"no run in {folder} is finished"
+    return f"{results_table.render(found)}\n{results_table.write(folder, found)}"
 
 
 def _points(axes):
     """From the flags, or from the config file's ``sweep``."""
+    if RANDOM.value:
+        rule = "left out without axes to draw from: --sweep.FIELD=..."
+        require(bool(axes), "--random", RANDOM.value, rule)
+        return grid.draw(grid.parse(axes), RANDOM.value, seed=SEARCH_SEED.value)
     if axes:
         return grid.product(grid.parse(axes))
     own = vars(command_line.load_module(CONFIG.value)).get("sweep")
