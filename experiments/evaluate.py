@@ -3,7 +3,9 @@
   python -m experiments.evaluate --workdir=runs/quickstart [--split=validation] \
       [--problems=1024] [--samples=8] [--pass_at=1,8] [--greedy] [--tick=100]
 
---tick=best is the checkpoint with the highest solve rate of those that are kept.
+Other problems than those of the run are asked with --config.env.FIELD=VALUE (its fields
+alone), other samples with --temperature=0.5. --tick=best is the checkpoint with the
+highest solve rate of those that are kept.
 """
 
 import functools
@@ -11,17 +13,22 @@ import json
 import math
 import pathlib
 import sys
+from typing import Any
 
 import jax
 from absl import app, flags, logging
 
-from agentic_grpo.training import bases, compile_cache, evaluation, paths, run_folder
-from agentic_grpo.training.checkpoints import CheckpointError, Checkpoints
+from agentic_grpo.training import compile_cache, evaluation, paths
+from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.plain_text import printable
 from agentic_grpo.training.streams import Stream, key_of
-from experiments.config.build import state_shapes
+from experiments.config import command_line, fields
+from experiments.config.build import build
 from experiments.config.checks import require
-from experiments.runs import finding, workdir
+from experiments.runs import starting, workdir
+
+#: The group of fields that an evaluation may change.
+MAY_CHANGE = "env"
 
 WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
 TICK = flags.DEFINE_string(
@@ -34,6 +41,9 @@ PASS_AT = flags.DEFINE_list("pass_at", [], "The k of pass@k to report.")
 GREEDY = flags.DEFINE_bool(
     "greedy", False, "The most probable token instead of a draw."
 )
+TEMPERATURE = flags.DEFINE_float(
+    "temperature", None, "Of the samples; the run's by default.", lower_bound=0.0
+)
 SEED = flags.DEFINE_integer("seed", None, "Of the problems; the run's by default.")
 COMPILE_CACHE = flags.DEFINE_string(
     "compile_cache", None, 'Folder of compiled programs; "off" for none.'
@@ -41,16 +51,25 @@ COMPILE_CACHE = flags.DEFINE_string(
 
 
 def main(argv):
-    if len(argv) > 1:
-        sys.exit(f"error: {argv[1]!r} is no flag; flags look like --split=test")
     if not flags.FLAGS["verbosity"].present:
         logging.set_verbosity(logging.WARNING)
     try:
         folder = paths.locate_workdir(WORKDIR.value)
         compile_cache.enable(COMPILE_CACHE.value)
-        print(json.dumps(run(folder), indent=2))
+        typed = command_line.split(argv[1:], "config")["config"]
+        changes = dict(map(command_line.parse_change, typed))
+        print(json.dumps(run(folder, changes), indent=2))
     except (ValueError, CheckpointError) as error:
         sys.exit(printable(f"error: {error}"))
+
+
+def _temperature(experiment):
+    """Of the samples: as typed, else as in the run."""
+    if TEMPERATURE.value is None:
+        return 0.0 if GREEDY.value else experiment.test.temperature
+    rule = "left out: --greedy is temperature 0"
+    require(not GREEDY.value, "--temperature", TEMPERATURE.value, rule)
+    return TEMPERATURE.value
 
 
 def _pass_at(text):
@@ -61,28 +80,35 @@ def _pass_at(text):
     return int(text)
 
 
-def run(folder: pathlib.Path) -> dict:
-    """The rates of one checkpoint: {name: number}."""
-    config, experiment = workdir.load_experiment(folder)
+def _changed(config, changes):
+    """The config of the run, with the fields that are typed."""
+    for field in changes:
+        rule = f"a field of {MAY_CHANGE}: of what is asked, not of who answers"
+        require(field.startswith(f"{MAY_CHANGE}."), "--config", field, rule)
+    return fields.change(config, changes)
+
+
+def run(folder: pathlib.Path, changes: dict[str, Any] | None = None) -> dict:
+    """The rates of one checkpoint: {name: number}.
+
+    Args:
+      folder: of the run.
+      changes: {field: value} in which the problems differ from those of the run.
+    """
+    changes = changes or {}
+    config = workdir.load_config(folder)
+    experiment = build(_changed(config, changes))
     program = experiment.program
     settings = evaluation.EvaluationSettings(
         split=SPLIT.value,
         num_problems=PROBLEMS.value,
         samples_per_problem=SAMPLES.value,
         pass_at=tuple(_pass_at(k) for k in PASS_AT.value),
-        temperature=0.0 if GREEDY.value else experiment.test.temperature,
+        temperature=_temperature(experiment),
         batch_size=math.gcd(PROBLEMS.value, config.evaluation.batch_size),
     )
-    with Checkpoints(folder / "checkpoints") as checkpoints:
-        state, _ = bases.restore(
-            checkpoints,
-            experiment.frozen_base,
-            state_shapes(experiment),
-            finding.step_named(checkpoints, TICK.value),
-            check=lambda notes: run_folder.require_notes_of(
-                notes, workdir.settings_of(config), folder
-            ),
-        )
+    saved_by = workdir.settings_of(config)
+    tick, params = starting.read(folder, TICK.value, experiment, saved_by)
     seed = config.evaluation.seed if SEED.value is None else SEED.value
     compute = jax.jit(
         functools.partial(
@@ -93,12 +119,12 @@ def run(folder: pathlib.Path) -> dict:
         )
     )
     with experiment.at_work():
-        key = key_of(Stream.EVALUATION, seed)
-        metrics = compute(state.learner.policy_params, key=key)
+        metrics = compute(params, key=key_of(Stream.EVALUATION, seed))
         read = evaluation.read(metrics)
     rates = {name: round(rate, 6) for name, rate in read.items()}
-    return {"tick": int(state.tick), "split": SPLIT.value, "seed": seed} | rates
+    asked = {"tick": tick, "split": SPLIT.value, "seed": seed}
+    return asked | changes | rates
 
 
 if __name__ == "__main__":
-    app.run(main)
+    app.run(main, argv=command_line.set_aside(sys.argv))

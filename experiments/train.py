@@ -43,7 +43,7 @@ from experiments.config.build import (
     state_shapes,
     trace,
 )
-from experiments.runs import base_model, profiling, workdir
+from experiments.runs import base_model, profiling, starting, workdir
 
 CONFIG = flags.DEFINE_string(
     "config", None, "The experiment's config file.", required=True
@@ -115,6 +115,7 @@ def run(
       NonFiniteError: the warm start or the training diverged.
     """
     experiment = build(config)
+    starting.require_there(config.init_from, experiment)
     layout = build_layout(config, experiment.program)
     settings = workdir.settings_of(config)
     alike = dict(fields.flatten(settings))

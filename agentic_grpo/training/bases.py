@@ -37,6 +37,13 @@ def without_base(state):
     return dataclasses.replace(state, learner=learner)
 
 
+def require_unchanged(base: Base | None, notes: dict) -> None:
+    """Raises a ValueError unless the base is the one that a checkpoint left out."""
+    if base is not None:
+        rule = "what the run started from; since then its files have changed"
+        require(notes[DIGEST] == base.digest, base.field, base.place, rule)
+
+
 def restore(checkpoints, base: Base | None, target, step=None, *, check):
     """As ``Checkpoints.restore``, whether or not the checkpoints are without a base.
 
@@ -54,8 +61,7 @@ def restore(checkpoints, base: Base | None, target, step=None, *, check):
 
     def check_base(notes):
         check(notes)
-        rule = "what the run started from; since then its files have changed"
-        require(notes[DIGEST] == base.digest, base.field, base.place, rule)
+        require_unchanged(base, notes)
 
     state, notes = checkpoints.restore(without_base(target), step, check=check_base)
     frozen = jax.tree.map(_place, base.read(), target.learner.frozen)

@@ -11,6 +11,7 @@ import pathlib
 import re
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
 
 from ml_collections import ConfigDict
 
@@ -65,7 +66,7 @@ def read_config(file: str, changes: Sequence[str] = ()) -> ConfigDict:
     _, has_argument, argument = file.partition(_ARGUMENT)
     module = load_module(file)
     config = module.get_config(argument) if has_argument else module.get_config()
-    return fields.change(config, dict(map(_change, changes)))
+    return fields.change(config, dict(map(parse_change, changes)))
 
 
 def load_module(file: str) -> ModuleType:
@@ -102,7 +103,7 @@ def _hint(file):
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
-def _change(text):
+def parse_change(text: str) -> tuple[str, Any]:
     """ "learner.learning_rate=1e-4" -> (its name, its value)."""
     field, equals, value = text.partition("=")
     field = renames.current(field)

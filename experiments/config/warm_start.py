@@ -18,12 +18,18 @@ def settings(config, agent=None) -> WarmStartSettings:
     fields = dict(config.warm_start)
     imitates = agent is not None or not elsewhere.is_elsewhere(config.env.name)
     if fields["num_steps"] is None:
-        starts_ready = config.model.pretrained or not imitates
+        starts_ready = config.model.pretrained or config.init_from or not imitates
         fields["num_steps"] = 0 if starts_ready else USUAL_STEPS
     require(
         imitates or fields["num_steps"] == 0,
         "warm_start.num_steps",
         fields["num_steps"],
         f"0, or none: {config.env.name} makes no scripted agent to imitate",
+    )
+    require(
+        not config.init_from or fields["num_steps"] == 0,
+        "warm_start.num_steps",
+        fields["num_steps"],
+        f"0, or none, with init_from={config.init_from!r}: that is where it starts",
     )
     return instantiate("warm_start", WarmStartSettings, fields)

@@ -31,6 +31,7 @@ def get_config() -> ConfigDict:
     c = ConfigDict()
     c.schema_version = 2  # of this list of fields
     c.seed = 0  # of everything that is drawn but the evaluation's problems
+    c.init_from = ""  # RUN, RUN@TICK or RUN@best: from its parameters, no warm start
     c.num_ticks = 400  # the run ends here
     c.ticks_per_dispatch = 5  # in one compiled scan; one line of metrics each
 
@@ -80,7 +81,7 @@ def get_config() -> ConfigDict:
     )
 
     c.warm_start = create(
-        num_steps=placeholder(int),  # none: 500; with model.pretrained 0
+        num_steps=placeholder(int),  # none: 500; with model.pretrained or init_from 0
         episodes_per_step=64,
         learning_rate=3e-3,
         steps_per_dispatch=25,

@@ -26,6 +26,7 @@ from agentic_grpo.training import leaves, locks, warm_start
 from agentic_grpo.training.loop import NonFiniteError
 from agentic_grpo.training.progress import duration
 from experiments.config.build import Experiment
+from experiments.runs import starting
 
 #: Fields of an environment that say when something is known, not what. The warm start
 #: has no clock, so base models are shared by latencies.
@@ -70,6 +71,8 @@ def first_params(
       NonFiniteError: the warm start diverged; nothing was kept.
       ValueError: a file of the cache cannot be read.
     """
+    if config.init_from:
+        return starting.first_params(config.init_from, experiment, progress)
     if cache is None or not experiment.warm_start.num_steps:
         return _pretrain(experiment, progress, stop_requested)
     path = cache / f"{key(experiment, config)}.npz"

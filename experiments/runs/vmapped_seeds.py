@@ -28,7 +28,7 @@ from agentic_grpo.training.recording import Recording
 from agentic_grpo.training.stopping import stop_on_signals
 from experiments.config.build import Experiment, build, state_shapes
 from experiments.config.checks import require
-from experiments.runs import base_model, workdir
+from experiments.runs import base_model, starting, workdir
 
 
 class SeedsError(RuntimeError):
@@ -68,6 +68,7 @@ def run(
     require_only_seeds_differ(configs)
     _require_one_device(configs[0])
     experiments = list(map(build, configs))
+    starting.require_there(configs[0].init_from, experiments[0])
     settings = list(map(workdir.settings_of, configs))
     pairs = list(zip(folders, settings, strict=True))
     errors: list[str] = []

@@ -46,7 +46,6 @@ class Launcher:
         with (job.runs[0].folder / LOG).open("ab") as log:
             process = subprocess.Popen(
                 self.command(job),
-                cwd=ROOT,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -63,7 +62,7 @@ class Launcher:
         program = (
             "experiments.train" if len(folders) == 1 else "experiments.train_seeds"
         )
-        command = [sys.executable, "-m", program]
+        command = [sys.executable, "-P", "-m", program]  # see _environment
         if len(folders) == 1:
             command += [f"--config={SAVED}:{folders[0]}"]
         command += [f"--workdir={folder}" for folder in folders]
@@ -74,9 +73,12 @@ class Launcher:
 
 
 def _environment():
-    """That of this process; what lies where it was started can be imported there."""
+    """That of this process: the programs are ours, whatever lies where it was started.
+
+    What lies there can be imported, too, by its own name; and paths mean the same.
+    """
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    found = [os.getcwd(), *map(os.path.abspath, filter(None, given))]
+    found = [str(ROOT), os.getcwd(), *map(os.path.abspath, filter(None, given))]
     return os.environ | {"PYTHONPATH": os.pathsep.join(found)}
 
 

@@ -127,5 +127,6 @@ def test_a_sweep_is_planned_and_its_jobs_find_the_module(mine, tmp_path, monkeyp
     jobs = planning.make_jobs(given, points, tmp_path / "sweep")
     assert all(job.seconds > 0 for job in jobs)
     monkeypatch.chdir(mine.parent)
-    first = launch._environment()["PYTHONPATH"].split(":")[0]
-    assert pathlib.Path(first) == mine.parent
+    ours, theirs = launch._environment()["PYTHONPATH"].split(":")[:2]
+    assert pathlib.Path(ours) == launch.ROOT  # no folder of that name hides it
+    assert pathlib.Path(theirs) == mine.parent

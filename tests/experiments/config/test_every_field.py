@@ -234,6 +234,7 @@ ROWS = {
         "model.options": (("hidden_size", 4),),
         "warm_start.num_steps": 0,
         "learner.learning_rate": 1e-3,
+        "init_from": "runs/another@best",
     },
     "a critic": {
         "algorithm.calibrated.fixed_beta": 0.5,

@@ -473,11 +473,11 @@ def test_the_last_traceback_of_a_log_is_the_error(jobs):
 def test_a_saved_config_starts_the_same_run(jobs, tmp_path):
     launcher = launch.Launcher(parallel=1, warm_start_cache=tmp_path / "cache")
     command = launcher.command(jobs[0])
-    assert command[2] == "experiments.train"
-    assert f"{launch.SAVED}:{jobs[0].runs[0].folder}" in command[3]
+    assert command[3] == "experiments.train"
+    assert f"{launch.SAVED}:{jobs[0].runs[0].folder}" in command[4]
     both = Job(name="x", runs=jobs[0].runs + jobs[1].runs, seconds=1)
     command = launcher.command(both)
-    assert command[2] == "experiments.train_seeds"
+    assert command[3] == "experiments.train_seeds"
     assert sum(part.startswith("--workdir=") for part in command) == 2
 
 
