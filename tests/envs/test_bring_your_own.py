@@ -66,6 +66,7 @@ def run(folder, *arguments):
 def test_the_pages_name_every_file_that_they_use(folder):
     assert {path.name for path in folder.iterdir()} == {
         "my_environment.py",
+        "my_host_environment.py",
         "test_my_environment.py",
         "train_mine.py",
         "my_policy.py",
@@ -78,6 +79,21 @@ def test_the_pages_name_every_file_that_they_use(folder):
 
 def test_the_checks_of_both_pages_pass(folder):
     run(folder, "-m", "pytest", "-q", "test_my_environment.py", "test_my_policy.py")
+
+
+def test_the_environment_that_leaves_the_device_keeps_the_contract_and_trains(folder):
+    checks = (
+        "from agentic_grpo.envs import testing\n"
+        "from my_host_environment import JudgedOnTheHost\n"
+        "testing.check_environment(JudgedOnTheHost(), splits=('train', 'test'))\n"
+    )
+    run(folder, "-c", checks)
+    code = (folder / "train_mine.py").read_text().replace("runs/", "on_the_host/")
+    code = code.replace("my_environment", "my_host_environment")
+    (folder / "train_there.py").write_text(
+        code.replace("SumOfDigits", "JudgedOnTheHost")
+    )
+    run(folder, "train_there.py", "agentic", "10")
 
 
 def test_the_environment_trains(folder):
