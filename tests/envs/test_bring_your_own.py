@@ -12,6 +12,8 @@ import sys
 
 import pytest
 
+from scripts import first_hour
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RULES = (
     "outcome",
@@ -25,17 +27,7 @@ RULES = (
 
 
 def blocks(page):
-    """{file name: code} of what a page says to save; "": the first without a name."""
-    found = {}
-    text = (ROOT / page).read_text(encoding="utf-8")
-    before = 0
-    for match in re.finditer(r"```python\n(.*?)```", text, re.S):
-        names = re.findall(
-            r"[Ss]ave\s+(?:it|this)\s+as\s+`(\w+\.py)`", text[before : match.start()]
-        )
-        found.setdefault(names[-1] if names else "", match.group(1))
-        before = match.end()
-    return found
+    return first_hour.saved_files((ROOT / page).read_text(encoding="utf-8"))
 
 
 @pytest.fixture(scope="module")
