@@ -2,8 +2,8 @@
 
   python scripts/first_hour.py [--tiny]
 
-A copy of the repository, an empty home (so no compile cache, no packages, nothing to
-activate) and a Python on the path are all there is. Prints each command with its seconds
+A copy of the repository, an empty home (no compile cache, no packages, nothing to
+activate) and a Python on the path are all there is. Prints each command, its seconds
 and its exit code, and exits with 1 if one of them failed. With --tiny every run has the
 sizes of the smoke test: minutes in place of an hour.
 """
@@ -144,7 +144,8 @@ def type_in(lines: list[str], folder: pathlib.Path, kept: dict[str, str]):
     """
     python = pathlib.Path(sys._base_executable).parent
     script = "".join(f"{line}\necho {_MARK} $?\n" for line in lines)
-    process = subprocess.Popen(
+    left, started = iter(lines), time.monotonic()
+    with subprocess.Popen(
         ["bash", "-c", script],
         cwd=folder,
         env={**kept, "PATH": f"{python}:/usr/local/bin:/usr/bin:/bin"},
@@ -152,16 +153,14 @@ def type_in(lines: list[str], folder: pathlib.Path, kept: dict[str, str]):
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-    )
-    left, started = iter(lines), time.monotonic()
-    for line in process.stdout:
-        text, mark, code = line.rpartition(_MARK)
-        sys.stderr.write(text if mark else line)
-        if mark:
-            now = time.monotonic()
-            yield Step(next(left), now - started, int(code))
-            started = now
-    process.wait()
+    ) as process:
+        for line in process.stdout:
+            text, mark, code = line.rpartition(_MARK)
+            sys.stderr.write(text if mark else line)
+            if mark:
+                now = time.monotonic()
+                yield Step(next(left), now - started, int(code))
+                started = now
 
 
 def main() -> None:
