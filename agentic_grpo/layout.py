@@ -52,7 +52,7 @@ class EpisodeLayout:
     Attributes:
       prompt_width: columns of the statement.
       stages: the acting stages, in order.
-      visibility: bool tuple [S + 1][S + 1]; ``visibility[q][k]``: may tokens of segment
+      visibility: bool tuple [S + 1, S + 1]; ``visibility[q][k]``: may tokens of segment
         q attend to tokens of segment k? Segment 0 is the prompt, s + 1 is stage s.
     """
 

@@ -36,7 +36,7 @@ _install() {
   fi
   local arguments=(
     --quiet --disable-pip-version-check
-    -e "${ROOT}[test,plots,tensorboard,llm]"
+    -e "${ROOT}[test,plots,tensorboard,llm,docs]"
   )
   if [[ "$(_version)" == 3.11.* ]]; then
     arguments+=(-c "$ROOT/requirements.txt")
