@@ -3,8 +3,9 @@
   python scripts/build_docs.py [--output=build/site]
 
 The pages stay where they are read on disk, beside the code that they are about. They
-are gathered here in the same folders, so that every link between them holds in both places
-and no text is written twice. Needs the extra: pip install -e '.[docs]'.
+are gathered here in the same folders, so that every link between them holds in both
+places and no text is written twice.
+Needs the extra: pip install -e '.[docs]'.
 """
 
 import argparse
