@@ -1,7 +1,9 @@
-"""The toy loops of the documentation do what their pages say."""
+"""The toy loops and the notebook of the documentation do what their pages say."""
 
+import json
 import pathlib
 import runpy
+import sys
 
 import numpy as np
 import pytest
@@ -48,3 +50,25 @@ def test_every_rule_ends_where_it_says(with_a_rule, rule, moves_early, ends):
     early = curve[with_a_rule["DELAY"] - 1]
     assert bool(np.abs(early - 0.25).max() > 0.1) is moves_early
     assert curve[-1, ends] > 0.9
+
+
+def test_the_notebook_runs_from_top_to_bottom_and_draws_its_pictures(monkeypatch):
+    pyplot = pytest.importorskip("matplotlib.pyplot", reason="an extra: plots")
+    pyplot.switch_backend("Agg")
+    monkeypatch.syspath_prepend(EXAMPLES)  # where a notebook is started
+    notebook = json.loads((EXAMPLES / "credit_rules.ipynb").read_text("utf-8"))
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    names, drawn = {}, []
+    try:
+        for cell in cells:
+            exec("".join(cell["source"]), names)
+            drawn.append(len(pyplot.get_fignums()))
+            pyplot.close("all")
+    finally:
+        sys.modules.pop("with_a_credit_rule", None)
+    kept = [
+        sum("image/png" in output.get("data", {}) for output in cell["outputs"])
+        for cell in cells
+    ]
+    assert drawn == kept == [0, 0, 0, 1, 1]
+    assert len(notebook["cells"]) == 10

@@ -41,7 +41,7 @@ def step(logits, actions, snapshot, served):
     return logits - RATE * jax.grad(loss)(logits)
 
 
-def train(num_ticks, *, rule="calibrated", seed=0):
+def train(num_ticks, *, rule="calibrated", stage_reward=STAGE_REWARD, seed=0):
     """The chance of each arm after every tick, float [num_ticks, 4]."""
     rule = ops.credit.RULES[rule](["estimate"])
     state, apply, update = rule.init(), jax.jit(rule.apply), jax.jit(rule.update)
@@ -51,7 +51,7 @@ def train(num_ticks, *, rule="calibrated", seed=0):
         actions = jax.random.categorical(key, logits, shape=(MEMBERS,))
         snapshot = jax.nn.log_softmax(logits)[actions].reshape(SHAPE)
         events = StageEvents.create(
-            reward=STAGE_REWARD[actions].reshape(SHAPE),
+            reward=stage_reward[actions].reshape(SHAPE),
             verdict=jnp.full((1, MEMBERS), jnp.nan),
             ready=STAGE_IS_IN,
         )
