@@ -35,8 +35,8 @@ class EndReason(enum.IntEnum):
 class StageKind(enum.Enum):
     """What a stage reward claims to be (design: "Words and axes")."""
 
-    ESTIMATE = "estimate"  # a provisional verdict on its scale: spent, later taken back
-    SKILL = "skill"  # worth having by itself: spent with a weight and kept
+    ESTIMATE = "estimate"  # a provisional verdict on its scale: paid, later taken back
+    SKILL = "skill"  # worth having by itself: paid with a weight and kept
     NONE = "none"  # no stage reward; the verdict alone pays this stage
 
 
@@ -55,7 +55,7 @@ def specs_of(cls) -> dict[str, str]:
 
 @record
 class StageEvents:
-    """What a credit rule sees of ONE group: rewards that are in, and what was spent.
+    """What a credit rule sees of ONE group: rewards that are in, and what was applied.
 
     Attributes:
       acted: bool [G, S]; the member wrote this stage.
@@ -79,8 +79,8 @@ class StageEvents:
         stage, meaningful where ``forecast_mask``.
       forecast_mask: bool [G, S]; the stage is over, its feedback is in, and the critic
         has learnt something.
-      paid: bool [G, S]; an immediate advantage (possibly 0) was spent here.
-      divisor: float [S]; the divisor it was spent with (1 where none was).
+      paid: bool [G, S]; an immediate advantage (possibly 0) was applied here.
+      divisor: float [S]; the divisor it was applied with (1 where none was).
     """
 
     acted: Annotated[jax.Array, "bool [G, S]"]
@@ -106,8 +106,8 @@ class StageEvents:
 
         NaN is *not in*: a reward or verdict that has not come, or never will. The rest
         is what holds if nothing is said: everybody wrote every stage and nobody was
-        lost, every state is its own, nothing was served or spent before, nothing is too
-        old, no critic forecasts.
+        lost, every state is its own, nothing was served or applied before, nothing is
+        too old, no critic forecasts.
 
         Args:
           reward: float [..., G, S]; NaN where it is not in.

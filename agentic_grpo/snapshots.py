@@ -1,10 +1,10 @@
 """The table of snapshots: a row is one group's episodes, from start until settled.
 
 A row holds what was sampled (tokens, masks, log-probs, the learner step of each stage),
-what came back (rewards, verdicts) and what has been spent on it. Nothing is copied into
-queues: an event is *ready* when its tick has come, the rows whose ready events are the
-oldest are served first, and a row is free again once its last event was served or has
-expired.
+what came back (rewards, verdicts) and what has been applied to it. Nothing is copied
+into queues: an event is *ready* when its tick has come, the rows whose ready events are
+the oldest are served first, and a row is free again once its last event was served or
+has expired.
 
 All functions work on ONE block of R rows; the caller vmaps over blocks. Events are
 numbered 0 .. S - 1 for the stage rewards and S for the verdict. Row indices equal to R
@@ -223,7 +223,7 @@ def stage_events(
 
 
 def settle(table, rows, ready, event_mask, *, applied_advantage, paid, divisor):
-    """Notes what was spent on rows [U], closes their events, frees what is done."""
+    """Notes what was applied to rows [U], closes their events, frees what is done."""
     served = table.served.at[rows].get(mode="clip") | ready
     table = dataclasses.replace(
         table,

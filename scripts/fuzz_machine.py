@@ -4,7 +4,7 @@
     python scripts/fuzz_machine.py --programs=100000 --seed=7
 
 Programs are noise, programs that run, and mutants of those, each on a random input and
-with random fuel. Verdict, output and fuel used must be identical, every time. Equal
+with random fuel. Ending, output and fuel used must be identical, every time. Equal
 arguments give equal programs. Exit status: 0 without any difference, else 1.
 """
 
@@ -21,7 +21,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from agentic_grpo.envs.code_execution.vm import assembler, interpreter
 from agentic_grpo.envs.code_execution.vm.instructions import (
-    MachineVerdict,
+    MachineEnding,
 )
 from scripts.fuzzing import random_programs, reference_machine
 
@@ -45,7 +45,7 @@ def main():
 def fuzz(num_programs, seed):
     """Runs the comparison, prints a summary; returns the exit status."""
     run = jax.jit(interpreter.run)
-    verdicts, executed, differences = collections.Counter(), 0, 0
+    endings, executed, differences = collections.Counter(), 0, 0
     began = time.monotonic()
     for start in range(0, num_programs, BATCH):
         number = start // BATCH
@@ -58,13 +58,13 @@ def fuzz(num_programs, seed):
         wrong = np.flatnonzero((got != expected).any(axis=1))
         for job in wrong[: max(0, SHOWN - differences)]:
             report(*(part[job] for part in (*jobs, got, expected)))
-        verdicts.update(expected[:, 0].tolist())
+        endings.update(expected[:, 0].tolist())
         executed += int(expected[:, 2].sum())
         differences += wrong.size
     print(f"programs      {num_programs}  (seed {seed}, lengths {LENGTHS})")
-    for verdict in (v for v in MachineVerdict if v != MachineVerdict.RUNNING):
-        count = verdicts[verdict]
-        print(f"{verdict.name.lower():<12}  {count}  ({count / num_programs:.1%})")
+    for ending in (v for v in MachineEnding if v != MachineEnding.RUNNING):
+        count = endings[ending]
+        print(f"{ending.name.lower():<12}  {count}  ({count / num_programs:.1%})")
     print(f"instructions  {executed}  ({executed / num_programs:.1f} per program)")
     print(f"differences   {differences}")
     print(f"seconds       {time.monotonic() - began:.0f}")
@@ -72,7 +72,7 @@ def fuzz(num_programs, seed):
 
 
 def reference(programs, inputs, fuel):
-    """int64 [N, 3]: verdict, output and fuel used, by the slow interpreter."""
+    """int64 [N, 3]: ending, output and fuel used, by the slow interpreter."""
     jobs = zip(programs.tolist(), inputs.tolist(), fuel.tolist(), strict=True)
     return np.array([reference_machine.run(row, *pair, cap) for row, pair, cap in jobs])
 
@@ -85,14 +85,14 @@ def simulated(run, programs, inputs, fuel):
         np.pad(inputs, ((0, missing), (0, 0))),
         np.pad(fuel, (0, missing)),
     )
-    columns = (result.verdict, result.output, result.fuel_used)
+    columns = (result.ending, result.output, result.fuel_used)
     return np.stack(columns, axis=1)[: len(fuel)].astype(np.int64)
 
 
 def report(row, inputs, fuel, got, expected):
     print(f"DIFFERENCE in {assembler.disassemble(row)!r}")
     print(f"  length {len(row)}, n, m = {inputs.tolist()}, fuel {fuel}")
-    print(f"  verdict, output, fuel used: {got.tolist()}, not {expected.tolist()}")
+    print(f"  ending, output, fuel used: {got.tolist()}, not {expected.tolist()}")
 
 
 if __name__ == "__main__":

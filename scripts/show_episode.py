@@ -18,7 +18,7 @@ Three kinds of episodes:
 * of the scripted agent of a config (``--config``), paid by the rule at its start.
 
 Stage by stage: the statement, what was written, what was executed, rewards, the ticks
-at which they arrive, advantage spent and corrected, log-probs and staleness.
+at which they arrive, advantage applied and its correction, log-probs and staleness.
 """
 
 import argparse

@@ -27,7 +27,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 
 from agentic_grpo.training import compile_cache
-from scripts.fault_injection import catalogue, trials, variants
+from scripts.fault_injection import catalogue, subjects, variants
 
 
 def main() -> None:
@@ -46,7 +46,7 @@ def main() -> None:
     base.mkdir(parents=True, exist_ok=True)
     wrong = None
     try:
-        with trials.small_disk(base / "small_disk") as small_disk:
+        with subjects.small_disk(base / "small_disk") as small_disk:
             wrong = torture(options.rounds, options.seed, base, small_disk)
     finally:
         if options.folder is None and wrong == 0:
@@ -73,22 +73,22 @@ def torture(rounds: int, seed: int, base: pathlib.Path, small_disk) -> int:
         wanted = undisturbed.outcome(variant)
         planned = choose.choices(kinds, k=choose.randint(1, 3))
         crowded = any(kind.needs_small_disk for kind in planned)
-        trial = trials.Trial(
+        subject = subjects.Subject(
             (small_disk if crowded else base) / f"round_{number}", variant
         )
-        trial.foreign = undisturbed.foreign
+        subject.foreign = undisturbed.foreign
         told, problems = [], []
         try:
             for kind in planned:
-                told.append(f"{kind.name}: {kind.apply(trial, choose)}")
+                told.append(f"{kind.name}: {kind.apply(subject, choose)}")
                 counts[kind.name] += 1
-            trial.finish()
-            problems = trials.differences(
-                trials.outcome(trial), wanted, is_regrouped=trial.is_regrouped
+            subject.finish()
+            problems = subjects.differences(
+                subjects.outcome(subject), wanted, is_regrouped=subject.is_regrouped
             )
-        except trials.BrokenPromise as error:
+        except subjects.BrokenPromise as error:
             problems = [str(error)]
-        starts += trial.starts
+        starts += subject.starts
         counts[variant.name] += 1
         result = "equal" if not problems else "DIFFERENT: " + "; ".join(problems[:5])
         print(
@@ -96,9 +96,9 @@ def torture(rounds: int, seed: int, base: pathlib.Path, small_disk) -> int:
         )
         if problems:
             wrong += 1
-            print(f"  its files are in {trial.keep(base)}", flush=True)
+            print(f"  its files are in {subject.keep(base)}", flush=True)
         else:
-            shutil.rmtree(trial.folder)
+            shutil.rmtree(subject.folder)
     tried = ", ".join(f"{count} x {name}" for name, count in sorted(counts.items()))
     verdict = "no difference" if not wrong else f"{wrong} with a difference"
     print(f"{rounds} rounds, {starts} starts, {verdict}; tried: {tried}; seed {seed}")
@@ -111,15 +111,15 @@ class Undisturbed:
     def __init__(self, base: pathlib.Path):
         self._base = base
         self._outcomes: dict[str, dict[str, str]] = {}
-        self._foreign: trials.Home | None = None
+        self._foreign: subjects.Home | None = None
 
     def outcome(self, variant: variants.Variant) -> dict[str, str]:
         """What the runs of a variant should come to."""
         if variant.name not in self._outcomes:
-            self._outcomes[variant.name] = trials.outcome(self._train(variant))
+            self._outcomes[variant.name] = subjects.outcome(self._train(variant))
         return self._outcomes[variant.name]
 
-    def foreign(self) -> trials.Home:
+    def foreign(self) -> subjects.Home:
         """A run of another config, with all its checkpoints."""
         if self._foreign is None:
             (self._foreign,) = self._train(variants.FOREIGN).homes
@@ -128,10 +128,10 @@ class Undisturbed:
     def _train(self, variant):
         print(f"undisturbed, {variant.name} ...", flush=True)
         started = time.monotonic()
-        trial = trials.Trial(self._base / variant.name.replace(" ", "_"), variant)
-        trial.finish()
+        subject = subjects.Subject(self._base / variant.name.replace(" ", "_"), variant)
+        subject.finish()
         print(f"... took {time.monotonic() - started:.0f} s", flush=True)
-        return trial
+        return subject
 
 
 if __name__ == "__main__":

@@ -174,7 +174,7 @@ def value_baseline(
 
     A_s = (x_s - baseline) / divisor with x_s = r_N - f_(s-1): what was achieved less
     what was forecast *before* the stage, compared within the group; f is 0 before the
-    first stage. Everything waits for the verdict, nothing is spent early. Use it as a
+    first stage. Everything waits for the verdict, nothing is applied early. Use it as a
     control: it has the critic's knowledge and less variance, but not its haste.
 
     Args:

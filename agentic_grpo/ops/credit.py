@@ -97,7 +97,7 @@ def immediate(
     clip: Clip = CLIP,
     decay: float = DECAY,
 ) -> CreditRule:
-    """Stage rewards only, spent when they come in; the verdict pays nothing.
+    """Stage rewards only, paid when they come in; the verdict pays nothing.
 
     A_s = (r_s - baseline) / divisor on stage s, kept. The fastest rule, and the wrong
     one as soon as the stage reward is not the goal: use it to see what the correction
@@ -130,8 +130,8 @@ def agentic(
 ) -> CreditRule:
     """Agentic GRPO: spend the stage reward at once, correct it when the verdict is in.
 
-    Immediate: A_s = immediate_weight (r_s - baseline) / divisor, noted as spent_s.
-    Correction: D_s = correction_weight A_outcome - spent_s. Their sum is
+    Immediate: A_s = immediate_weight (r_s - baseline) / divisor, noted as applied_s.
+    Correction: D_s = correction_weight A_outcome - applied_s. Their sum is
     correction_weight A_outcome, whichever of the two came first, was late or never
     came; ``immediate_weight`` only says how much is paid in advance. Credit of a skill,
     skill_weight immediate_weight (r_s - baseline) / divisor, is not noted: it is kept.
@@ -139,7 +139,7 @@ def agentic(
     With divisor ``own`` the correction is as publicly reported, correction_weight
     (d_s - mean d_s) / std d_s for d_s = r_N - r_s, wherever the stage was paid; it does
     not telescope (r_s = r_N / 2 gives twice the outcome advantage). Ranks always take
-    back what was spent.
+    back what was applied.
 
     Use it where stage rewards are honest estimates and verdicts come late; where the
     stage reward may mislead, ``calibrated`` or a small ``immediate_weight``.
@@ -188,19 +188,19 @@ def calibrated(
 ) -> CreditRule:
     """Spend at once only what the stage reward has been worth so far.
 
-    Immediate: beta_s a_s / sigma_N; correction: A_outcome - spent_s, as in ``agentic``.
+    Immediate: beta_s a_s / sigma_N; correction: A_outcome - applied_s, as ``agentic``.
     beta_s is the slope of the centred verdict on the centred stage reward over settled
     groups (``calibration.stage_beta``), so the first is the best linear prediction of
     the outcome advantage from what is known, the second its residual (the surrogate
     index of statistics). Truthful rewards: beta near 1, like ``agentic`` with the
     running divisor; deceptive: beta near 0, like ``outcome``. It follows the policy as
     the truth changes, with a lag, and quick verdicts enter it first. Estimates and
-    skills alike are spent by their beta and taken back.
+    skills alike are paid by their beta and taken back.
 
     With the signal "forecast" a learnt critic's forecast of the verdict takes the place
     of the stage reward, at every stage, rewarded or not. beta is then measured on the
     forecasts of today's critic for the groups that settle now, from which it has not
-    learnt yet (progressive validation), not on those that were spent long ago.
+    learnt yet (progressive validation), not on those that were applied long ago.
 
     Use it where nobody knows how far the stage rewards can be trusted.
 
@@ -213,7 +213,7 @@ def calibrated(
       fixed_beta: float in [0, 1]; beta is this and never learnt. 0 is a control: it
         equals ``outcome`` exactly if both clips are the same.
       num_levels: difficulty levels that get their own beta; 1 pools them.
-      signal: "reward" or "forecast"; what is spent at once.
+      signal: "reward" or "forecast"; what pays at once.
       decay: forgetting of sigma_N and of beta per settled group.
     """
     comparison.allow(divisors=("running",))

@@ -2,17 +2,18 @@
 
 Immediate, when the rewards of stage s are in:
 
-    A_s = beta_s (r_s - baseline) / divisor    spent_s = A_s where it is taken back
+    A_s = beta_s (r_s - baseline) / divisor      applied_s = A_s where it is taken back
 
 Correction, when the verdict is in, for every acting stage:
 
-    D_s = weight A_outcome - spent_s           A_outcome = (r_N - baseline) / divisor
+    D_s = weight A_outcome - applied_s           A_outcome = (r_N - baseline) / divisor
 
-so that A_s + D_s = weight A_outcome whatever happened before: spent_s is what was
-*really* spent, phase weights included, and 0 if nothing was. Only the divisor ``own``,
-as publicly reported, normalises r_N - r_s by its own deviation instead, and the sum is
-then not the outcome advantage (with r_s = r_N / 2 it is twice that). It needs two
-members that were paid and judged; where only one was, what was spent is taken back.
+so that A_s + D_s = weight A_outcome whatever happened before: applied_s is what was
+*really* applied, phase weights included, and 0 if nothing was. Only the divisor
+``own``, as publicly reported, normalises r_N - r_s by its own deviation instead, and
+the sum is then not the outcome advantage (with r_s = r_N / 2 it is twice that). It
+needs two members that were paid and judged; where only one was, what was applied is
+taken back.
 """
 
 import dataclasses
@@ -199,12 +200,12 @@ def _correction(events, applied, paid, divisor, sigma, config):
 
 
 def _telescoped(outcome: GroupAdvantages, applied, config):
-    """D_s = weight A_outcome - spent_s; [G, S]."""
+    """D_s = weight A_outcome - applied_s; [G, S]."""
     return config.verdict_weight * outcome.advantage[:, None] - applied
 
 
 def _by_frozen_divisor(outcome: GroupAdvantages, applied, paid, divisor, config):
-    """D_s = weight A_outcome divisor_N / divisor_s - spent_s; [G, S].
+    """D_s = weight A_outcome divisor_N / divisor_s - applied_s; [G, S].
 
     divisor_N is the verdict's own; divisor_s is what the stage was paid with, or
     divisor_N where it was not.

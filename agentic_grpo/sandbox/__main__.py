@@ -24,27 +24,27 @@ def main() -> int:
             state = "stands" if layer.standing else "absent"
             print(f"{kind:9} {state:7} {layer.name:20} {layer.detail}")
         print(f"\nSetting {len(hostile.ATTACKS)} hostile programs on them:\n")
-        trials, damages = hostile.run(pool)
-    for trial in trials:
-        print(_line(trial))
-    broken = [trial for trial in trials if not trial.held]
+        attempts, damages = hostile.run(pool)
+    for attempt in attempts:
+        print(_line(attempt))
+    broken = [attempt for attempt in attempts if not attempt.held]
     print(
-        f"\n{len(trials)} programs: "
-        f"{sum(trial.passed for trial in trials)} passed, "
-        f"{sum(trial.escaped for trial in trials)} escaped, "
-        f"{sum(trial.outlived for trial in trials)} outlived their limits, "
+        f"\n{len(attempts)} programs: "
+        f"{sum(attempt.passed for attempt in attempts)} passed, "
+        f"{sum(attempt.escaped for attempt in attempts)} escaped, "
+        f"{sum(attempt.outlived for attempt in attempts)} outlived their limits, "
         f"{len(broken)} did not end as foreseen; "
         f"damage: {'; '.join(damages) or 'none'}."
     )
     return 1 if broken or damages else 0
 
 
-def _line(trial):
-    mark = "held  " if trial.held else "BROKEN"
-    result = trial.result
+def _line(attempt):
+    mark = "held  " if attempt.held else "BROKEN"
+    result = attempt.result
     text = f" ({ascii(result.text)[1:-1][:60]})" if result.text else ""
     return (
-        f"{mark} {trial.attack.name:44} {result.seconds_cpu * 1000:6.0f} ms CPU  "
+        f"{mark} {attempt.attack.name:44} {result.seconds_cpu * 1000:6.0f} ms CPU  "
         f"{result.ending.value}{text}"
     )
 

@@ -38,7 +38,7 @@ _SLACK_WALL_SECONDS = 5.0
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Trial:
+class Attempt:
     """What became of one attack."""
 
     attack: Attack
@@ -140,8 +140,8 @@ def job_of(attack: Attack, host: Host, expected) -> jobs.Calls | jobs.Check:
     )
 
 
-def run(pool, attacks=ATTACKS) -> tuple[list[Trial], list[str]]:
-    """Runs the attacks; returns their trials and what was damaged or left behind."""
+def run(pool, attacks=ATTACKS) -> tuple[list[Attempt], list[str]]:
+    """Runs the attacks; returns their attempts and what was damaged or left behind."""
     expected = [secrets.randbits(62) + (1 << 62) for _ in range(2)]
     workers = pool.worker_numbers
     with Host() as host:
@@ -151,19 +151,19 @@ def run(pool, attacks=ATTACKS) -> tuple[list[Trial], list[str]]:
         damages.append("a worker had to be started again")
     for worker in pool.worker_numbers:
         damages += [f"process {child} was left" for child in children(worker)]
-    trials = [
-        trial_of(attack, result, expected)
+    attempts = [
+        attempt_of(attack, result, expected)
         for attack, result in zip(attacks, results, strict=True)
     ]
-    return trials, damages
+    return attempts, damages
 
 
-def trial_of(attack: Attack, result: jobs.Result, expected) -> Trial:
+def attempt_of(attack: Attack, result: jobs.Result, expected) -> Attempt:
     """Judges what came back, and looks for the word of an attack that got through."""
     wanted = [True] if attack.by_checker else expected
     told = [outcome.value for outcome in result.outcomes]
     told += [outcome.text + outcome.printed for outcome in result.outcomes]
-    return Trial(
+    return Attempt(
         attack=attack,
         result=result,
         passed=any(judging.judge(result, wanted).right),

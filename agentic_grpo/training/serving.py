@@ -141,7 +141,7 @@ def prefix_of(rows, tick) -> Prefix:
 
 
 def settle(program, table, served: Served, credit_state, accepted, *, in_pilot=False):
-    """Notes what was spent and frees the rows whose last event this was.
+    """Notes what was applied and frees the rows whose last event this was.
 
     What a refused step would have applied was not applied: its rows stay as they were,
     their events stay ready for the next tick, and the rule has learnt nothing.

@@ -17,7 +17,7 @@ def run(program, n, m, fuel):
       fuel: instructions that it may execute.
 
     Returns:
-      (verdict, output, fuel used).
+      (ending, output, fuel used).
     """
     length = len(program)
     stack, height = [0] * STACK_DEPTH, 0

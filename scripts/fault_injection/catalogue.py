@@ -5,7 +5,7 @@ import random
 from collections.abc import Callable
 
 from scripts.fault_injection import damages, disturbances
-from scripts.fault_injection.trials import Trial
+from scripts.fault_injection.subjects import Subject
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -14,12 +14,12 @@ class Disturbance:
 
     Attributes:
       name: for the summary.
-      apply: (trial, choose) -> what was done, in a few words.
-      needs_small_disk: the trial's folder must be on one.
+      apply: (subject, choose) -> what was done, in a few words.
+      needs_small_disk: the subject's folder must be on one.
     """
 
     name: str
-    apply: Callable[[Trial, random.Random], str]
+    apply: Callable[[Subject, random.Random], str]
     needs_small_disk: bool = False
 
 

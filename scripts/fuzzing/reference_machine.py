@@ -31,7 +31,7 @@ class Fault(Exception):
 
 
 def run(program, n, m, fuel):
-    """Runs one program: (verdict, output, fuel used)."""
+    """Runs one program: (ending, output, fuel used)."""
     if fuel <= 0:
         return OUT_OF_FUEL, 0, 0
     machine = _Machine(program, n, m)

@@ -46,7 +46,7 @@ def tell(
         awaited=_awaited(program, row, tick),
         notes=(
             f"As the checkpoint holds it, at learner step {int(state.learner.step)}: "
-            "'spent' is what is still to be taken back (a skill's credit, which is "
+            "'applied' is what is still to be taken back (a skill's credit, which is "
             "kept, is not noted), 'now' the log-prob under the checkpoint's "
             "parameters. Rewards that are not in yet are not shown, and neither is "
             "what was executed: a row does not keep the environment's state.",
@@ -82,7 +82,7 @@ def _stage(layout, reader, row, index, state, log_probs_now) -> Stage:
             problem=None,
             log_probs=row.log_probs,
             log_probs_now=log_probs_now,
-            spent=row.applied_advantage[member, index] if is_noted else None,
+            applied=row.applied_advantage[member, index] if is_noted else None,
             corrected=None,
             arrived=row.ready_at[index] <= state.tick,
         )

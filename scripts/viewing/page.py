@@ -84,7 +84,7 @@ def _cell(writing: Writing | None) -> str:
         parts.append(f'<div class="bar"><i style="width:{width:.0f}%"></i></div>')
     numbers = [
         ("reward", wording.number(writing.reward)),
-        ("spent", _signed(writing.spent)),
+        ("applied", _signed(writing.applied)),
         ("corrected", _signed(writing.corrected)),
     ]
     if writing.log_prob is not None:

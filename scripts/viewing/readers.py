@@ -104,7 +104,7 @@ class CodeExecutionReader:
             np.asarray(suites.fuel[lane]),
         )
         status = judging.judge(
-            result.verdict, result.output, np.asarray(suites.expected[lane])
+            result.ending, result.output, np.asarray(suites.expected[lane])
         )
         tests = jax.device_get(
             {

@@ -71,7 +71,7 @@ def tell(
 def _stage(layout, reader, row, index, moments, log_probs) -> Stage:
     spec = layout.stages[index]
     when = next((m for m in moments if m.written == index), None)
-    spent, corrected = (_paid(moments, phase) for phase in (IMMEDIATE, CORRECTION))
+    applied, corrected = (_paid(moments, phase) for phase in (IMMEDIATE, CORRECTION))
     writings = [
         telling.writing(
             layout,
@@ -81,7 +81,7 @@ def _stage(layout, reader, row, index, moments, log_probs) -> Stage:
             member,
             problem=None if when is None else when.problem,
             log_probs=log_probs,
-            spent=telling.number_or_none(spent[member, index]),
+            applied=telling.number_or_none(applied[member, index]),
             corrected=telling.number_or_none(corrected[member, index]),
         )
         for member in range(len(row.tokens))

@@ -30,7 +30,7 @@ class Writing:
       log_prob: of the whole text, when it was sampled; None for a scripted agent.
       log_prob_now: of the same text under the checkpoint's parameters, if they differ.
       num_tokens: that the member wrote.
-      spent: advantage of the immediate phase; None if it was never served.
+      applied: advantage of the immediate phase; None if it was never served.
       corrected: advantage of the correction phase; None if it was never served.
     """
 
@@ -41,7 +41,7 @@ class Writing:
     log_prob: float | None
     log_prob_now: float | None
     num_tokens: int
-    spent: float | None
+    applied: float | None
     corrected: float | None
 
 

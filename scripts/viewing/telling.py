@@ -32,7 +32,7 @@ def writing(
     *,
     problem,
     log_probs,
-    spent,
+    applied,
     corrected,
     log_probs_now=None,
     arrived=True,
@@ -46,7 +46,7 @@ def writing(
       index, member: which.
       problem: the environment's state behind the stage; None if it is not known.
       log_probs, log_probs_now: float [G, T], or None.
-      spent, corrected: advantages, or None.
+      applied, corrected: advantages, or None.
       arrived: the reward is in, and with it what was told.
     """
     if not row.acted[member, index]:
@@ -73,7 +73,7 @@ def writing(
         log_prob=total(log_probs),
         log_prob_now=total(log_probs_now),
         num_tokens=int(is_action.sum()),
-        spent=None if spent is None else float(spent),
+        applied=None if applied is None else float(applied),
         corrected=None if corrected is None else float(corrected),
     )
 

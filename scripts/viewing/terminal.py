@@ -54,7 +54,7 @@ def _stage(stage: Stage, story: Story, members) -> rich.table.Table:
     )
     table.add_column("", justify="right", style="bold")
     table.add_column("wrote, and what was executed", ratio=1, overflow="fold")
-    for name in ("reward", "spent", "corrected", "log-prob", *["now"] * shows_now):
+    for name in ("reward", "applied", "corrected", "log-prob", *["now"] * shows_now):
         table.add_column(name, justify="right", no_wrap=True)
     for alike, writing in _alike(stage, members):
         if writing is None:
@@ -88,7 +88,7 @@ def _wrote(writing: Writing) -> rich.text.Text:
 def _numbers(writing: Writing) -> list[rich.text.Text]:
     return [
         rich.text.Text(wording.number(writing.reward)),
-        _signed(writing.spent),
+        _signed(writing.applied),
         _signed(writing.corrected),
         rich.text.Text(wording.number(writing.log_prob)),
     ]

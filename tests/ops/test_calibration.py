@@ -100,7 +100,7 @@ def test_a_known_slope_is_recovered_from_samples(make_events):
 
 
 def test_a_group_is_not_used_before_it_has_settled(make_events):
-    """A verdict served now must not steer the credit that is spent now."""
+    """A verdict served now must not steer the credit that is applied now."""
     events = make_events(4)
     state = taught(make_events(5))[0]
     other = dataclasses.replace(events, verdict=1.0 - events.verdict)

@@ -1,4 +1,4 @@
-"""What is spent at once and what the verdict corrects add up, whatever happened.
+"""What is applied at once and what the verdict corrects add up, whatever happened.
 
 The identity of the method: over both phases every stage receives exactly the outcome
 credit (times its weight) that a verdict alone would have paid.
@@ -121,7 +121,7 @@ def test_skill_credit_is_kept_on_top(case, make_events, serve):
 
 
 def test_the_identity_survives_a_learnt_sigma(make_events, serve):
-    """sigma_N moves between the phases; what was spent is a number, not a formula."""
+    """sigma_N moves between the phases; what was applied is a number, not a formula."""
     events = make_events(2)
     state = RUNNING.init()
     for seed in (5, 6):
@@ -210,7 +210,7 @@ def test_own_divisor_takes_back_where_only_one_verdict_came(make_events, serve):
 
 
 def test_half_of_a_silent_verdict_is_still_taken_back(make_events, serve):
-    """Zero variance: credit exactly 0.0 and reported, but what was spent goes back."""
+    """Zero variance: credit is 0.0 and reported, but what was applied goes back."""
     verdict = np.full((3, 4), 0.3)
     events = make_events(6, verdict=verdict)
     total, credits, _ = serve(RUNNING, events, IN_ORDER)

@@ -1,4 +1,4 @@
-"""Credit from a critic: spent by its forecast, corrected by the verdict, all of it."""
+"""Credit from a critic: paid by its forecast, corrected by the verdict, all of it."""
 
 import dataclasses
 
@@ -78,7 +78,7 @@ def test_a_forecast_is_spent_as_a_stage_reward_of_that_value_would_be(
 def test_beta_is_the_slope_on_todays_forecasts_not_on_those_that_were_spent(
     make_events, serve
 ):
-    """Measured on what was spent long ago, beta says how bad the critic was then."""
+    """Measured on what was applied long ago, beta says how bad the critic was then."""
     events = make_events(2)
     rule = trusting(0.0)
     # Spent: the forecast of a critic that has it the wrong way round.

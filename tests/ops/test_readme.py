@@ -60,7 +60,7 @@ def test_the_examples_run_and_do_what_they_say(make_events):
     )
     assert min(moved.values()) > 1e-3
     np.testing.assert_allclose(
-        names["spent"] + names["correction"], names["outcome"], atol=1e-6
+        names["applied"] + names["correction"], names["outcome"], atol=1e-6
     )
     assert names["losses"].shape == (2, 3, 4, 5)
     summed = names["served"].advantage.sum(0) + names["corrected"].advantage.sum(0)

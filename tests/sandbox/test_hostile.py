@@ -15,14 +15,14 @@ NAMES = [attack.name for attack in hostile.ATTACKS]
 
 @pytest.fixture(scope="module")
 def suite():
-    """Trials by name, and the damage; of a pool whose workers saw nothing else."""
+    """Attempts by name, and the damage; of a pool whose workers saw nothing else."""
     os.environ["SANDBOX_CANARY"] = "in the environment of the host"
     try:
         with Pool(2) as pool:
-            trials, damages = hostile.run(pool)
+            attempts, damages = hostile.run(pool)
     finally:
         del os.environ["SANDBOX_CANARY"]
-    return {trial.attack.name: trial for trial in trials}, damages
+    return {attempt.attack.name: attempt for attempt in attempts}, damages
 
 
 def test_there_are_many_and_each_has_its_name():
@@ -31,12 +31,12 @@ def test_there_are_many_and_each_has_its_name():
 
 @pytest.mark.parametrize("name", NAMES)
 def test_the_attack_does_not_get_through(suite, name):
-    trial = suite[0][name]
-    assert not trial.passed, trial
-    assert not trial.escaped, trial
-    assert not trial.outlived, trial
-    assert trial.result.ending in trial.attack.endings, trial.result
-    assert trial.result.ending is not Ending.OUR_FAULT
+    attempt = suite[0][name]
+    assert not attempt.passed, attempt
+    assert not attempt.escaped, attempt
+    assert not attempt.outlived, attempt
+    assert attempt.result.ending in attempt.attack.endings, attempt.result
+    assert attempt.result.ending is not Ending.OUR_FAULT
 
 
 def test_nothing_was_damaged_or_left(suite):
@@ -50,10 +50,10 @@ def test_right_answers_would_be_seen_as_right():
     with hostile.Host() as host, Pool(1) as pool:
         for attack in (square, by_checker):
             (result,) = pool.run([hostile.job_of(attack, host, [0, 1])])
-            assert hostile.trial_of(attack, result, [0, 1]).passed
+            assert hostile.attempt_of(attack, result, [0, 1]).passed
             (result,) = pool.run([hostile.job_of(attack, host, [1, 1])])
-            trial = hostile.trial_of(attack, result, [5, 5])
-            assert trial.passed is False
+            attempt = hostile.attempt_of(attack, result, [5, 5])
+            assert attempt.passed is False
 
 
 WITHOUT_WALLS = [

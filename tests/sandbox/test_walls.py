@@ -31,9 +31,9 @@ with Pool(1) as pool:
     for layer in pool.layers:
         print(layer.name, layer.standing, layer.detail, sep="|")
     attacks = [*on_files.ATTACKS, *on_the_machine.ATTACKS, *on_the_verdict.ATTACKS]
-    trials, damages = hostile.run(pool, attacks)
-    wrong = [trial for trial in trials if not trial.held]
-    assert len(trials) > 43 and not wrong and not damages, (wrong, damages)
+    attempts, damages = hostile.run(pool, attacks)
+    wrong = [attempt for attempt in attempts if not attempt.held]
+    assert len(attempts) > 43 and not wrong and not damages, (wrong, damages)
 """
 
 

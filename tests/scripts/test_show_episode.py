@@ -41,10 +41,10 @@ def test_every_stage_of_every_member_is_told(story):
 
 
 def test_both_phases_add_up_to_one_outcome_advantage_per_member(story):
-    # spent + corrected = A_outcome on every stage; a lost service would break it.
+    # applied + corrected = A_outcome on every stage; a lost service would break it.
     for member, ending in enumerate(story.endings):
         sums = [
-            writing.spent + writing.corrected
+            writing.applied + writing.corrected
             for stage in story.stages
             if (writing := stage.writings[member]) is not None
         ]

@@ -14,7 +14,7 @@ from scripts.fault_injection import (
     catalogue,
     damages,
     disturbances,
-    trials,
+    subjects,
     variants,
 )
 
@@ -40,16 +40,16 @@ def test_every_damage_changes_the_file(file):
 
 def test_a_difference_anywhere_is_told_by_name():
     wanted = {"state/w": "1", "line 3, verdict": "0.5", "summary": "{}"}
-    assert trials.differences(dict(wanted), wanted) == []
-    assert trials.differences(wanted | {"line 3, verdict": "0.25"}, wanted) == [
+    assert subjects.differences(dict(wanted), wanted) == []
+    assert subjects.differences(wanted | {"line 3, verdict": "0.25"}, wanted) == [
         "line 3, verdict: 0.25, not 0.5"
     ]
     # a line that is there twice, or not at all
-    assert trials.differences(wanted | {"line 4, tick": "6"}, wanted) == [
+    assert subjects.differences(wanted | {"line 4, tick": "6"}, wanted) == [
         "line 4, tick: 6, not missing"
     ]
     del wanted["state/w"]
-    assert trials.differences({**wanted, "state/w": "1"}, wanted) == [
+    assert subjects.differences({**wanted, "state/w": "1"}, wanted) == [
         "state/w: 1, not missing"
     ]
 
@@ -57,32 +57,32 @@ def test_a_difference_anywhere_is_told_by_name():
 def test_of_seeds_that_were_parted_all_must_be_there_and_numbers_may_round():
     wanted = {"seed=0, line 3, tick": "6", "seed=0, line 3, loss": "0.5", "state": "1"}
     rounded = wanted | {"seed=0, line 3, loss": "0.50001", "state": "2"}
-    assert trials.differences(rounded, wanted, is_regrouped=True) == []
-    assert len(trials.differences(rounded, wanted)) == 2
+    assert subjects.differences(rounded, wanted, is_regrouped=True) == []
+    assert len(subjects.differences(rounded, wanted)) == 2
     late = rounded | {"seed=0, line 3, tick": "8"}
-    assert trials.differences(late, wanted, is_regrouped=True) == [
+    assert subjects.differences(late, wanted, is_regrouped=True) == [
         "seed=0, line 3, tick: 8, not 6"
     ]
     del rounded["state"]
-    assert trials.differences(rounded, wanted, is_regrouped=True) == [
+    assert subjects.differences(rounded, wanted, is_regrouped=True) == [
         "state: there in one of them alone"
     ]
 
 
 def test_seeds_that_stand_at_other_ticks_are_known_to_be_parted(tmp_path, monkeypatch):
-    trial = trials.Trial(tmp_path, variants.TOGETHER)
-    monkeypatch.setattr(trial, "command", lambda: ["this"])
-    for home, steps in zip(trial.homes, ((2, 4), (2, 4)), strict=True):
+    subject = subjects.Subject(tmp_path, variants.TOGETHER)
+    monkeypatch.setattr(subject, "command", lambda: ["this"])
+    for home, steps in zip(subject.homes, ((2, 4), (2, 4)), strict=True):
         for step in steps:
             (home.checkpoints / str(step)).mkdir(parents=True)
-    trial.expect(trial.start(), codes=(0,), words=("Zen",))
-    assert not trial.is_regrouped
-    (trial.homes[1].checkpoints / "4").rmdir()
-    trial.expect(trial.start(), codes=(0,), words=("Zen",))
-    assert trial.is_regrouped
+    subject.expect(subject.start(), codes=(0,), words=("Zen",))
+    assert not subject.is_regrouped
+    (subject.homes[1].checkpoints / "4").rmdir()
+    subject.expect(subject.start(), codes=(0,), words=("Zen",))
+    assert subject.is_regrouped
 
 
-class FakeTrial(trials.Trial):
+class FakeSubject(subjects.Subject):
     """A run that is one file, which says what became of it."""
 
     def finish(self):
@@ -94,11 +94,11 @@ class FakeTrial(trials.Trial):
 
 
 def fake(monkeypatch, apply):
-    monkeypatch.setattr(trials, "Trial", FakeTrial)
+    monkeypatch.setattr(subjects, "Subject", FakeSubject)
     monkeypatch.setattr(
-        trials,
+        subjects,
         "outcome",
-        lambda trial: {"text": (trial.folder / "outcome").read_text()},
+        lambda subject: {"text": (subject.folder / "outcome").read_text()},
     )
     kind = catalogue.Disturbance(name="fake", apply=apply)
     monkeypatch.setattr(catalogue, "ALL", (kind,))
@@ -106,7 +106,7 @@ def fake(monkeypatch, apply):
 
 
 def test_rounds_without_a_difference_are_none(tmp_path, monkeypatch, capsys):
-    fake(monkeypatch, lambda trial, choose: "did nothing")
+    fake(monkeypatch, lambda subject, choose: "did nothing")
     assert torture.torture(3, 0, tmp_path, None) == 0
     last = capsys.readouterr().out.strip().split("\n")[-1]
     assert last.startswith("3 rounds, 3 starts, no difference; tried: ")
@@ -116,9 +116,9 @@ def test_rounds_without_a_difference_are_none(tmp_path, monkeypatch, capsys):
 def test_a_round_that_comes_out_otherwise_counts_and_is_kept(
     tmp_path, monkeypatch, capsys
 ):
-    def apply(trial, choose):
-        trial.folder.mkdir(parents=True, exist_ok=True)
-        (trial.folder / "outcome").write_text("otherwise")
+    def apply(subject, choose):
+        subject.folder.mkdir(parents=True, exist_ok=True)
+        (subject.folder / "outcome").write_text("otherwise")
         return "wrote"
 
     fake(monkeypatch, apply)
@@ -129,9 +129,9 @@ def test_a_round_that_comes_out_otherwise_counts_and_is_kept(
 
 
 def test_a_broken_promise_is_a_difference(tmp_path, monkeypatch, capsys):
-    def apply(trial, choose):
-        trial.folder.mkdir(parents=True, exist_ok=True)
-        raise trials.BrokenPromise("ended with code 7")
+    def apply(subject, choose):
+        subject.folder.mkdir(parents=True, exist_ok=True)
+        raise subjects.BrokenPromise("ended with code 7")
 
     fake(monkeypatch, apply)
     assert torture.torture(1, 0, tmp_path, None) == 1
@@ -148,20 +148,20 @@ def test_what_a_process_says_and_how_it_ends_are_checked(tmp_path, monkeypatch):
         )
 
     def expect(code, text, **options):
-        trial = trials.Trial(tmp_path, variants.ONE)
+        subject = subjects.Subject(tmp_path, variants.ONE)
         run = process(code, text)
         monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: run)
-        running = trial.start()
+        running = subject.start()
         monkeypatch.undo()
-        return trial.expect(running, **options)
+        return subject.expect(running, **options)
 
     assert expect(0, "fine", codes=(0,), words=("fine",)) == 0
-    with pytest.raises(trials.BrokenPromise, match="code 3"):
+    with pytest.raises(subjects.BrokenPromise, match="code 3"):
         expect(3, "", codes=(0,), words=())
-    with pytest.raises(trials.BrokenPromise, match="words"):
+    with pytest.raises(subjects.BrokenPromise, match="words"):
         expect(0, "", codes=(0,), words=("is finished",))
     # whoever gives up says why
-    with pytest.raises(trials.BrokenPromise, match="error: "):
+    with pytest.raises(subjects.BrokenPromise, match="error: "):
         expect(1, "Traceback (most recent call last):", codes=(1,), words=())
     assert expect(1, "error: no room", codes=(1,), words=()) == 1
 
@@ -180,60 +180,60 @@ def test_what_a_process_says_and_how_it_ends_are_checked(tmp_path, monkeypatch):
     ],
 )
 def test_a_reason_is_one_whoever_writes_between(said, gives_a_reason):
-    assert trials._gives_a_reason(said) is gives_a_reason
+    assert subjects._gives_a_reason(said) is gives_a_reason
 
 
 def test_files_of_a_round_that_went_wrong_outlive_the_program(
     tmp_path, monkeypatch, capsys
 ):
     # they were kept within a temporary folder, which was then deleted
-    def apply(trial, choose):
-        raise trials.BrokenPromise("ended with code 7")
+    def apply(subject, choose):
+        raise subjects.BrokenPromise("ended with code 7")
 
     fake(monkeypatch, apply)
-    monkeypatch.setattr(trials, "small_disk", lambda folder: contextlib.nullcontext())
+    monkeypatch.setattr(subjects, "small_disk", lambda folder: contextlib.nullcontext())
     monkeypatch.setattr(torture.tempfile, "mkdtemp", lambda prefix: str(made))
     for wrong in (1, 0):
         made = tmp_path / f"made_{wrong}"
         made.mkdir()
         monkeypatch.setattr(sys, "argv", ["torture.py", "--rounds=1"])
         if not wrong:
-            fake(monkeypatch, lambda trial, choose: "did nothing")
+            fake(monkeypatch, lambda subject, choose: "did nothing")
         else:
-            monkeypatch.setattr(FakeTrial, "keep", keep_nothing)
+            monkeypatch.setattr(FakeSubject, "keep", keep_nothing)
         with pytest.raises(SystemExit) as caught:
             torture.main()
         assert caught.value.code == wrong
         assert made.exists() == bool(wrong)
 
 
-def keep_nothing(trial, base):
+def keep_nothing(subject, base):
     return base
 
 
 def test_only_runs_that_have_not_ended_are_damaged(tmp_path):
-    trial = trials.Trial(tmp_path, variants.TOGETHER)
-    assert [home.folder.name for home in trial.homes] == ["seed=0", "seed=1"]
-    for home in trial.homes:
+    subject = subjects.Subject(tmp_path, variants.TOGETHER)
+    assert [home.folder.name for home in subject.homes] == ["seed=0", "seed=1"]
+    for home in subject.homes:
         for step in (2, 4):
             (home.checkpoints / str(step)).mkdir(parents=True)
         (home.checkpoints / "6.orbax-checkpoint-tmp").mkdir()
-    trial.homes[0].folder.joinpath("summary.json").touch()
-    assert trial.homes[1].steps() == [2, 4] and not trial.is_finished
+    subject.homes[0].folder.joinpath("summary.json").touch()
+    assert subject.homes[1].steps() == [2, 4] and not subject.is_finished
     for seed in range(8):
-        chosen = damages._home_with_checkpoints(trial, random.Random(seed))
-        assert chosen is trial.homes[1]
-    assert damages.rename_the_newest(trial, random.Random(0)) == "step 4 to 6"
-    assert trial.homes[1].steps() == [2, 6]
-    trial.homes[1].folder.joinpath("summary.json").touch()
-    assert damages.rename_the_newest(trial, random.Random(0)) == damages.TOO_LATE
+        chosen = damages._home_with_checkpoints(subject, random.Random(seed))
+        assert chosen is subject.homes[1]
+    assert damages.rename_the_newest(subject, random.Random(0)) == "step 4 to 6"
+    assert subject.homes[1].steps() == [2, 6]
+    subject.homes[1].folder.joinpath("summary.json").touch()
+    assert damages.rename_the_newest(subject, random.Random(0)) == damages.TOO_LATE
 
 
 def test_a_folder_that_was_taken_away_must_stay_away(tmp_path):
-    home = trials.Home(tmp_path / "gone")
+    home = subjects.Home(tmp_path / "gone")
     damages._must_be_gone(home)
     home.checkpoints.mkdir(parents=True)
-    with pytest.raises(trials.BrokenPromise, match=r"there again.*checkpoints"):
+    with pytest.raises(subjects.BrokenPromise, match=r"there again.*checkpoints"):
         damages._must_be_gone(home)
 
 
@@ -244,7 +244,7 @@ def test_every_variant_is_a_legal_config():
 
 
 def test_the_last_tick_is_read_past_half_a_line(tmp_path):
-    home = trials.Home(tmp_path)
+    home = subjects.Home(tmp_path)
     assert home.last_tick() == -1
     lines = [json.dumps({"tick": tick}) for tick in (0, 2)]
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines) + '\n{"ti')
@@ -253,11 +253,11 @@ def test_the_last_tick_is_read_past_half_a_line(tmp_path):
 
 def test_the_tick_to_wait_for_lies_ahead():
     for seed in range(20):
-        trial = trials.Trial.__new__(trials.Trial)
-        trial.last_tick = lambda: 10
+        subject = subjects.Subject.__new__(subjects.Subject)
+        subject.last_tick = lambda: 10
         ended = subprocess.Popen([sys.executable, "-c", ""])
         ended.wait()
-        wanted = disturbances.wait_for_some_tick(trial, random.Random(seed), ended)
+        wanted = disturbances.wait_for_some_tick(subject, random.Random(seed), ended)
         assert 10 <= wanted < variants.NUM_TICKS
 
 
@@ -267,7 +267,7 @@ def test_real_runs_stand_a_few_rounds(tmp_path):
     done = subprocess.run(
         [
             sys.executable,
-            trials.ROOT / "scripts" / "torture.py",
+            subjects.ROOT / "scripts" / "torture.py",
             "--rounds=3",
             "--seed=100",
             f"--folder={tmp_path}",

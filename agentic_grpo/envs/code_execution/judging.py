@@ -7,7 +7,7 @@ import jax.numpy as jnp
 
 from agentic_grpo.envs.code_execution import lookup
 from agentic_grpo.envs.code_execution.vm.instructions import (
-    MachineVerdict,
+    MachineEnding,
 )
 
 #: What a right answer scores at least.
@@ -30,16 +30,14 @@ class TestStatus(enum.IntEnum):
     OUT_OF_FUEL = 4
 
 
-def judge(verdict: jax.Array, output: jax.Array, expected: jax.Array) -> jax.Array:
-    """int32 TestStatus of machine verdicts and outputs; any equal shapes."""
+def judge(ending: jax.Array, output: jax.Array, expected: jax.Array) -> jax.Array:
+    """int32 TestStatus of endings of the machine and outputs; any equal shapes."""
     right = output == expected
     halted = jnp.where(right, TestStatus.PASSED, TestStatus.WRONG)
     stopped = jnp.where(
-        verdict == MachineVerdict.OUT_OF_FUEL, TestStatus.OUT_OF_FUEL, TestStatus.FAULT
+        ending == MachineEnding.OUT_OF_FUEL, TestStatus.OUT_OF_FUEL, TestStatus.FAULT
     )
-    return jnp.where(verdict == MachineVerdict.HALTED, halted, stopped).astype(
-        jnp.int32
-    )
+    return jnp.where(ending == MachineEnding.HALTED, halted, stopped).astype(jnp.int32)
 
 
 def score_tests(

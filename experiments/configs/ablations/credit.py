@@ -1,4 +1,4 @@
-"""Claim: credit spent early and corrected late is quicker than waiting, and no worse.
+"""Claim: credit paid early and corrected late is quicker than waiting, and no worse.
 
 Six credit rules, each tuned with the same effort on the validation split, in three
 regimes whose verdict comes 16 ticks late, all or nothing. The two-phase candidate keeps

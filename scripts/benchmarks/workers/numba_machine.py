@@ -21,9 +21,9 @@ _run = numba.njit(plain_machine.run)
 
 
 @numba.njit(parallel=True)
-def run_all(programs, inputs, fuel, verdict, output, used):
+def run_all(programs, inputs, fuel, ending, output, used):
     for job in numba.prange(fuel.size):
-        verdict[job], output[job], used[job] = _run(
+        ending[job], output[job], used[job] = _run(
             programs[job], inputs[job, 0], inputs[job, 1], fuel[job]
         )
 

@@ -17,7 +17,7 @@ from agentic_grpo.envs.code_execution import (
 from agentic_grpo.envs.code_execution.problems import measurements
 from agentic_grpo.envs.code_execution.problems import vocabulary as v
 from agentic_grpo.envs.code_execution.vm.instructions import (
-    MachineVerdict,
+    MachineEnding,
 )
 from agentic_grpo.layout import StageKind
 from agentic_grpo.records import EndReason
@@ -230,7 +230,7 @@ def test_own_tests_are_paid_by_the_mutants_they_kill(full, cubes):
     truth = full.table.truth[full.table.truth_start[row] + np.array([63, 0])]
     inputs = np.tile(np.array([[63, 1], [0, 1]], np.int32), (len(mutants), 1))
     ran = measurements.run_in_batches(np.repeat(mutants, 2, axis=0), inputs, 48)
-    fails = ran.verdict != MachineVerdict.HALTED
+    fails = ran.ending != MachineEnding.HALTED
     fails |= ran.output != np.tile(truth, len(mutants))
     large, zero = fails.reshape(-1, 2).T
     assert large[4] and not zero[4]  # the brute force: large inputs break it alone

@@ -7,14 +7,14 @@ import pytest
 from agentic_grpo.envs.code_execution import judging
 from agentic_grpo.envs.code_execution.judging import TestStatus as Status
 from agentic_grpo.envs.code_execution.vm.instructions import (
-    MachineVerdict,
+    MachineEnding,
 )
 
 
 def test_a_fault_with_the_right_output_is_still_a_fault():
     names = ("HALTED", "FAULT", "OUT_OF_FUEL", "HALTED")
-    verdict = jnp.array([MachineVerdict[name] for name in names])
-    status = judging.judge(verdict, jnp.array([7, 7, 7, 6]), jnp.full(4, 7))
+    ending = jnp.array([MachineEnding[name] for name in names])
+    status = judging.judge(ending, jnp.array([7, 7, 7, 6]), jnp.full(4, 7))
     expected = [Status.PASSED, Status.FAULT, Status.OUT_OF_FUEL, Status.WRONG]
     np.testing.assert_array_equal(status, expected)
 

@@ -116,7 +116,7 @@ def _agreement(table: ProblemTable, candidates: np.ndarray, fuel: int) -> np.nda
     )
     right = np.asarray(
         judging.judge(
-            result.verdict.reshape(shape),
+            result.ending.reshape(shape),
             result.output.reshape(shape),
             np.broadcast_to(expected[:, None], shape),
         )

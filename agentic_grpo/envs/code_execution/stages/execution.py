@@ -142,5 +142,5 @@ def _run_with_own_tests(setting, problem, members, stage, acting, visible, hidde
 
 def _judge(result: interpreter.MachineResult, expected):
     return judging.judge(
-        result.verdict, result.output, jnp.broadcast_to(expected, result.output.shape)
+        result.ending, result.output, jnp.broadcast_to(expected, result.output.shape)
     )

@@ -78,7 +78,7 @@ def run(*parts: Jobs) -> list[interpreter.MachineResult]:
     )
     return [
         interpreter.MachineResult(
-            verdict=pieces.verdict[k],
+            ending=pieces.ending[k],
             output=pieces.output[k],
             fuel_used=pieces.fuel_used[k],
         )

@@ -27,7 +27,7 @@ from agentic_grpo.envs.code_execution.vm import (
     trace as machine_trace,
 )
 from agentic_grpo.envs.code_execution.vm.instructions import (
-    MachineVerdict,
+    MachineEnding,
 )
 
 _INT32 = np.iinfo(np.int32)
@@ -83,7 +83,7 @@ def _run(arguments):
     results = _execute(_assemble(arguments.program, arguments), inputs, arguments)
     for pair, result in zip(inputs, results, strict=True):
         print(f"{_show(pair)}: {result}")
-    return _status(result.verdict == MachineVerdict.HALTED for result in results)
+    return _status(result.ending == MachineEnding.HALTED for result in results)
 
 
 def _trace(arguments):
@@ -103,7 +103,7 @@ def _trace(arguments):
             elif number == arguments.lines:
                 print(f"... {hidden} more, shown with --lines={result.fuel_used}")
         print(f"{result}\n")
-    return _status(result.verdict == MachineVerdict.HALTED for result in results)
+    return _status(result.ending == MachineEnding.HALTED for result in results)
 
 
 def _check(arguments):
@@ -123,8 +123,8 @@ def _check(arguments):
     for pair, result, right, is_right in zip(
         inputs, results, expected, passed, strict=True
     ):
-        verdict = "passed" if is_right else f"WRONG, expected {right}"
-        print(f"{_show(pair)}: {result}: {verdict}")
+        judged = "passed" if is_right else f"WRONG, expected {right}"
+        print(f"{_show(pair)}: {result}: {judged}")
     print(f"{sum(passed)} of {len(passed)} passed")
     return _status(passed)
 
@@ -133,23 +133,23 @@ def _expected(arguments, inputs):
     """The outcomes of a program that is taken to be right."""
     results = _execute(_assemble(arguments.against, arguments), inputs, arguments)
     for pair, result in zip(inputs, results, strict=True):
-        if result.verdict != MachineVerdict.HALTED:
+        if result.ending != MachineEnding.HALTED:
             raise ValueError(f"the program of --against, on {_show(pair)}: {result}")
     return [result.outcome for result in results]
 
 
 @dataclasses.dataclass(frozen=True)
 class _Result:
-    verdict: MachineVerdict
+    ending: MachineEnding
     output: int
     fuel_used: int
 
     @property
     def outcome(self):
         """The output, or what went wrong, as it is written in a case."""
-        if self.verdict == MachineVerdict.HALTED:
+        if self.ending == MachineEnding.HALTED:
             return str(self.output)
-        return self.verdict.name.lower()
+        return self.ending.name.lower()
 
     def __str__(self):
         return f"{self.outcome} (fuel {self.fuel_used})"
@@ -167,8 +167,8 @@ def _execute(row, inputs, arguments):
     result = jax.jit(interpreter.run)(np.tile(row, (num_jobs, 1)), pairs, fuel)
     columns = (np.asarray(x).tolist() for x in dataclasses.astuple(result))
     return [
-        _Result(MachineVerdict(verdict), output, fuel_used)
-        for verdict, output, fuel_used in zip(*columns, strict=True)
+        _Result(MachineEnding(ending), output, fuel_used)
+        for ending, output, fuel_used in zip(*columns, strict=True)
     ][: len(inputs)]
 
 

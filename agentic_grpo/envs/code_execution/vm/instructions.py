@@ -126,7 +126,7 @@ MNEMONICS = {
 }
 
 
-class MachineVerdict(enum.IntEnum):
+class MachineEnding(enum.IntEnum):
     """What became of one program on one input."""
 
     RUNNING = 0

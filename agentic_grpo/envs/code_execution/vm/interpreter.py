@@ -13,13 +13,13 @@ from agentic_grpo.envs.code_execution.vm import step as machine_step
 from agentic_grpo.envs.code_execution.vm.instructions import (
     NUM_OPS,
     OPENINGS,
-    MachineVerdict,
+    MachineEnding,
     Op,
 )
 from agentic_grpo.envs.code_execution.vm.state import (
     BAD_OPCODE,
     OPCODE_BITS,
-    Jobs,
+    Loaded,
     is_running,
     power_on,
     word,
@@ -37,12 +37,12 @@ class MachineResult:
     """What became of N jobs.
 
     Attributes:
-      verdict: int32 [N] of ``MachineVerdict``; never RUNNING.
+      ending: int32 [N] of ``MachineEnding``; never RUNNING.
       output: int32 [N]; the top of the stack of those that HALTED, else 0.
       fuel_used: int32 [N]; instructions executed, one that faulted included.
     """
 
-    verdict: jax.Array
+    ending: jax.Array
     output: jax.Array
     fuel_used: jax.Array
 
@@ -112,19 +112,19 @@ def _run_while_more_than(few, jobs, registers):
 
 
 def _results(registers):
-    halted = registers.verdict == MachineVerdict.HALTED
+    halted = registers.ending == MachineEnding.HALTED
     return MachineResult(
-        verdict=registers.verdict,
+        ending=registers.ending,
         output=jnp.where(halted, registers.stack[0], 0),
         fuel_used=registers.fuel_used,
     )
 
 
-def load(programs: jax.Array, inputs: jax.Array, fuel: jax.Array) -> Jobs:
+def load(programs: jax.Array, inputs: jax.Array, fuel: jax.Array) -> Loaded:
     """Checks the arguments of ``run`` and matches the loops of every program."""
     _check(programs, inputs, fuel)
     programs, inputs, fuel = (jnp.asarray(x) for x in (programs, inputs, fuel))
-    return Jobs(words=_words(programs.T), n=inputs[:, 0], m=inputs[:, 1], fuel=fuel)
+    return Loaded(words=_words(programs.T), n=inputs[:, 0], m=inputs[:, 1], fuel=fuel)
 
 
 def _check(programs, inputs, fuel):

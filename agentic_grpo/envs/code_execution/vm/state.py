@@ -14,7 +14,7 @@ from agentic_grpo.envs.code_execution.vm.instructions import (
     LOOP_DEPTH,
     NUM_OPS,
     STACK_DEPTH,
-    MachineVerdict,
+    MachineEnding,
     Op,
 )
 
@@ -25,7 +25,7 @@ BAD_OPCODE = NUM_OPS
 
 
 @records.record
-class Jobs:
+class Loaded:
     """What N jobs are to do; constant while they run."""
 
     words: jax.Array  # int32 [L, N]; the programs, with their loops matched
@@ -56,7 +56,7 @@ class Registers:
     height: jax.Array  # values on the stack; rows from there on are arbitrary
     loops: tuple[Loop, ...]  # LOOP_DEPTH of them; row 0 is the innermost
     depth: jax.Array  # open loops; rows from there on are arbitrary
-    verdict: jax.Array
+    ending: jax.Array
     fuel_used: jax.Array
 
 
@@ -88,7 +88,7 @@ def fetch(words: jax.Array, address: jax.Array) -> jax.Array:
     return found
 
 
-def power_on(jobs: Jobs) -> Registers:
+def power_on(jobs: Loaded) -> Registers:
     """The registers before the first instruction."""
     zeros = jnp.zeros_like(jobs.fuel)
     loop = Loop(
@@ -97,18 +97,18 @@ def power_on(jobs: Jobs) -> Registers:
     first = fetch(jobs.words, zeros)
     # A program that begins with HALT ends with an empty stack.
     empty = opcode(first) == Op.HALT
-    verdict = jnp.where(
+    ending = jnp.where(
         jobs.fuel <= 0,
-        MachineVerdict.OUT_OF_FUEL,
-        jnp.where(empty, MachineVerdict.FAULT, MachineVerdict.RUNNING),
+        MachineEnding.OUT_OF_FUEL,
+        jnp.where(empty, MachineEnding.FAULT, MachineEnding.RUNNING),
     ).astype(jnp.int32)
     return Registers(
-        word=jnp.where(verdict == MachineVerdict.RUNNING, first, Op.HALT),
+        word=jnp.where(ending == MachineEnding.RUNNING, first, Op.HALT),
         address=zeros,
         stack=(zeros,) * STACK_DEPTH,
         height=zeros,
         loops=(loop,) * LOOP_DEPTH,
         depth=zeros,
-        verdict=verdict,
+        ending=ending,
         fuel_used=zeros,
     )

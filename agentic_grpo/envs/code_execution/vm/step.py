@@ -15,12 +15,12 @@ from agentic_grpo.envs.code_execution.vm.instructions import (
     OPERANDS,
     STACK_DEPTH,
     VALUE_LIMIT,
-    MachineVerdict,
+    MachineEnding,
     Op,
 )
 from agentic_grpo.envs.code_execution.vm.state import (
     BAD_OPCODE,
-    Jobs,
+    Loaded,
     Loop,
     Registers,
     close_address,
@@ -60,7 +60,7 @@ class Faults(NamedTuple):
     halt_with_an_empty_stack: jax.Array
 
 
-def step(jobs: Jobs, old: Registers) -> tuple[Registers, Faults]:
+def step(jobs: Loaded, old: Registers) -> tuple[Registers, Faults]:
     """Executes the next instruction of every job that still runs."""
     op = opcode(old.word)
     moves = _loop_moves(op, old)
@@ -95,28 +95,28 @@ def step(jobs: Jobs, old: Registers) -> tuple[Registers, Faults]:
         halt_with_an_empty_stack=ends & (height == 0),
     )
     faulted = functools.reduce(operator.or_, faults)
-    verdict = jnp.where(
+    ending = jnp.where(
         faulted,
-        MachineVerdict.FAULT,
+        MachineEnding.FAULT,
         jnp.where(
             ends,
-            MachineVerdict.HALTED,
+            MachineEnding.HALTED,
             jnp.where(
                 fuel_used >= jobs.fuel,
-                MachineVerdict.OUT_OF_FUEL,
-                MachineVerdict.RUNNING,
+                MachineEnding.OUT_OF_FUEL,
+                MachineEnding.RUNNING,
             ),
         ),
     )
-    verdict = jnp.where(running, verdict, old.verdict)
+    ending = jnp.where(running, ending, old.ending)
     new = Registers(
-        word=jnp.where(verdict == MachineVerdict.RUNNING, fetched, Op.HALT),
+        word=jnp.where(ending == MachineEnding.RUNNING, fetched, Op.HALT),
         address=address,
         stack=_shift_stack(op, old.stack, growth, result, moves),
         height=height,
         loops=_shift_loops(old, moves, address, height, result),
         depth=depth,
-        verdict=verdict,
+        ending=ending,
         fuel_used=fuel_used,
     )
     return new, faults

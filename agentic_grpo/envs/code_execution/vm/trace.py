@@ -19,7 +19,7 @@ from agentic_grpo.envs.code_execution.vm import (
     step as machine_step,
 )
 from agentic_grpo.envs.code_execution.vm.instructions import (
-    MachineVerdict,
+    MachineEnding,
 )
 
 
@@ -47,8 +47,8 @@ class TraceStep:
     stack: tuple[int, ...]  # the top is the last; empty after a fault
     loops: tuple[OpenLoop, ...]  # the innermost is the last; empty after a fault
     fuel_used: int
-    verdict: MachineVerdict
-    fault: str | None  # why, if the verdict is FAULT
+    ending: MachineEnding
+    fault: str | None  # why, if the ending is FAULT
 
 
 def trace(program, inputs, fuel: int) -> Iterator[TraceStep]:
@@ -69,7 +69,7 @@ def trace(program, inputs, fuel: int) -> Iterator[TraceStep]:
         np.asarray([fuel], np.int32),
     )
     step = jax.jit(machine_step.step)
-    while registers.verdict[0] == MachineVerdict.RUNNING:
+    while registers.ending[0] == MachineEnding.RUNNING:
         before = jax.device_get(registers)
         registers, faults = step(jobs, registers)
         yield _trace_step(program, before, *jax.device_get((registers, faults)))
@@ -82,10 +82,10 @@ def _start(programs, inputs, fuel):
 
 
 def _trace_step(program, before, after, faults):
-    address, verdict = int(before.address[0]), MachineVerdict(int(after.verdict[0]))
+    address, ending = int(before.address[0]), MachineEnding(int(after.ending[0]))
     height, depth = int(after.height[0]), int(after.depth[0])
     causes = [name for name in faults._fields if getattr(faults, name)[0]]
-    faulted = verdict == MachineVerdict.FAULT
+    faulted = ending == MachineEnding.FAULT
     if faulted:  # the registers mean nothing
         height = depth = 0
     return TraceStep(
@@ -95,7 +95,7 @@ def _trace_step(program, before, after, faults):
         stack=tuple(int(row[0]) for row in reversed(after.stack[:height])),
         loops=tuple(_open_loop(loop) for loop in reversed(after.loops[:depth])),
         fuel_used=int(after.fuel_used[0]),
-        verdict=verdict,
+        ending=ending,
         fault=causes[0].replace("_", " ") if faulted else None,
     )
 
@@ -116,7 +116,7 @@ def format_step(step: TraceStep) -> str:
     """One line of a trace, under ``HEADER``."""
     instruction = "  " * step.nesting + step.mnemonic
     place = f"{step.fuel_used:>4}  {step.address:>7}  {instruction:<14}"
-    if step.verdict == MachineVerdict.FAULT:
+    if step.ending == MachineEnding.FAULT:
         return f"{place}  fault: {step.fault}"
     stack = " ".join(map(str, step.stack)) or "-"
     loops = ", ".join(map(str, step.loops))

@@ -22,7 +22,7 @@ from agentic_grpo.envs.code_execution.problems.family import (
     NUM_M,
 )
 from agentic_grpo.envs.code_execution.vm.instructions import (
-    MachineVerdict,
+    MachineEnding,
 )
 
 CONFIG = CodeExecutionConfig()
@@ -63,7 +63,7 @@ def test_brute_force_and_efficient_program_are_equal_and_true(executed):
     """
     family, inputs, truth, brute, efficient = executed
     for result in (brute, efficient):
-        np.testing.assert_array_equal(result.verdict, MachineVerdict.HALTED)
+        np.testing.assert_array_equal(result.ending, MachineEnding.HALTED)
         np.testing.assert_array_equal(result.output, truth)
 
     n, m = inputs.T

@@ -12,7 +12,7 @@ from agentic_grpo.envs.code_execution.problems import (
     table as problem_table,
 )
 from agentic_grpo.envs.code_execution.vm.instructions import (
-    MachineVerdict,
+    MachineEnding,
 )
 
 FAMILIES = ("affine", "rectangle", "mirror", "cubes")  # those of the full environment
@@ -42,7 +42,7 @@ def test_no_mutant_is_equivalent(tables):
         result = measurements.run_in_batches(jobs, np.tile(inputs, (4, 1)), STRICT)
         stride = table.truth_stride[row]
         truth = table.truth[table.truth_start[row] + inputs @ stride]
-        right = (result.verdict == MachineVerdict.HALTED).reshape(4, -1)
+        right = (result.ending == MachineEnding.HALTED).reshape(4, -1)
         right &= result.output.reshape(4, -1) == truth
         assert not right.all(axis=1).any()
 

@@ -100,7 +100,7 @@ def test_a_trace_ends_as_the_reference_does():
         steps = list(machine_trace.trace(row, inputs, fuel))
         assert len(steps) == expected[2]
         if steps:
-            assert steps[-1].verdict == expected[0]
+            assert steps[-1].ending == expected[0]
             assert (steps[-1].fault is None) == (expected[0] != reference_machine.FAULT)
         if expected[0] == reference_machine.HALTED:
             assert steps[-1].stack[-1] == expected[1]

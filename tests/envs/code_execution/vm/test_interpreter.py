@@ -9,15 +9,15 @@ from agentic_grpo.envs.code_execution.vm import assembler, interpreter
 from agentic_grpo.envs.code_execution.vm.instructions import (
     BINARY,
     VALUE_LIMIT,
-    MachineVerdict,
+    MachineEnding,
     Op,
 )
 from scripts.fuzzing import random_programs, reference_machine
 
-FAULT, OUT_OF_FUEL = MachineVerdict.FAULT, MachineVerdict.OUT_OF_FUEL
+FAULT, OUT_OF_FUEL = MachineEnding.FAULT, MachineEnding.OUT_OF_FUEL
 NUM_JOBS, LENGTH = 1024, 16  # the one shape that most tests share; it is compacted
 
-# text, n, m, fuel given; output or verdict, fuel used. All derived by hand.
+# text, n, m, fuel given; output or ending, fuel used. All derived by hand.
 CASES = [
     # Loops. n, sum: 2 units; then 2 for each pass.
     ("n sum i close", 3, 0, 99, 6, 8),
@@ -119,7 +119,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def run():
-    """Runs up to NUM_JOBS jobs: int64 [N, 3] of verdict, output and fuel used."""
+    """Runs up to NUM_JOBS jobs: int64 [N, 3] of ending, output and fuel used."""
     compiled = jax.jit(interpreter.run)
 
     def padded(programs, inputs, fuel):
@@ -143,7 +143,7 @@ def outcomes(run):
 
 
 def columns(result):
-    fields = (result.verdict, result.output, result.fuel_used)
+    fields = (result.ending, result.output, result.fuel_used)
     return np.stack(fields, axis=-1).astype(np.int64)
 
 
@@ -157,10 +157,10 @@ def reference(programs, inputs, fuel):
 )
 def test_a_program_does_what_the_instruction_set_says(outcomes, number):
     *_, result, fuel_used = CASES[number]
-    if isinstance(result, MachineVerdict):
+    if isinstance(result, MachineEnding):
         expected = [result, 0, fuel_used]
     else:
-        expected = [MachineVerdict.HALTED, result, fuel_used]
+        expected = [MachineEnding.HALTED, result, fuel_used]
     assert outcomes[number].tolist() == expected
 
 
@@ -168,8 +168,8 @@ def test_the_reference_agrees_on_the_derived_cases():
     # Else the comparison below would prove little.
     for text, n, m, fuel, result, fuel_used in CASES:
         row = assembler.assemble(text, LENGTH, balanced=False)
-        verdict, output, used = reference_machine.run(row.tolist(), n, m, fuel)
-        got = output if verdict == MachineVerdict.HALTED else verdict
+        ending, output, used = reference_machine.run(row.tolist(), n, m, fuel)
+        got = output if ending == MachineEnding.HALTED else ending
         assert (got, used) == (result, fuel_used), text
 
 

@@ -64,7 +64,7 @@ class Home:
         return sorted(int(name) for name in names if name.isdigit())
 
 
-class Trial:
+class Subject:
     """A folder with the runs of a variant, and the processes that train in it.
 
     Attributes:
@@ -191,11 +191,11 @@ def wait_until(condition, process) -> bool:
     return True
 
 
-def outcome(trial: Trial) -> dict[str, str]:
-    """What the runs of a trial have come to, by name."""
+def outcome(subject: Subject) -> dict[str, str]:
+    """What the runs of a subject have come to, by name."""
     return {
         f"{home.folder.name}, {name}": value
-        for home in trial.homes
+        for home in subject.homes
         for name, value in _outcome(home.folder).items()
     }
 
