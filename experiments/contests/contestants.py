@@ -27,7 +27,7 @@ import dataclasses
 import numpy as np
 
 from agentic_grpo.errors import require
-from experiments.contests.scoring import NEVER
+from agentic_grpo.records import NEVER
 
 SKILL_SPREAD = 1.0
 PACE_SPREAD = 0.35

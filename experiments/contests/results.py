@@ -8,9 +8,9 @@ import numpy as np
 
 from agentic_grpo.envs.code_execution.problems import vocabulary
 from agentic_grpo.envs.code_execution.vm import assembler
+from agentic_grpo.records import NEVER
 from experiments.contests import contestants, standings
 from experiments.contests.desk import Desk
-from experiments.contests.scoring import NEVER
 from experiments.contests.standings import Contest, Record
 
 

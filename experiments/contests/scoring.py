@@ -18,8 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-#: The tick of what never happened; later than any clock.
-NEVER = np.iinfo(np.int32).max
+from agentic_grpo.records import NEVER
 
 POINTS_PER_LEVEL = 500
 LOST_OVER_THE_CLOCK = 0.48

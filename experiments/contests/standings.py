@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from agentic_grpo.records import NEVER
 from experiments.contests import scoring
 from experiments.contests.desk import Desk
-from experiments.contests.scoring import NEVER
 
 CONFIDENCE = 0.95
 RESAMPLES = 4000

@@ -5,8 +5,8 @@ import json
 import numpy as np
 import pytest
 
+from agentic_grpo.records import NEVER
 from experiments.contests import standings
-from experiments.contests.scoring import NEVER
 from scripts import show_contest
 from scripts.viewing import contests
 

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
+from agentic_grpo.records import NEVER
 from experiments.contests import contestants
-from experiments.contests.scoring import NEVER
 
 LEVELS = np.arange(5)
 

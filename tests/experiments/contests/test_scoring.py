@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from agentic_grpo.records import NEVER
 from experiments.contests import scoring
-from experiments.contests.scoring import NEVER
 
 LEVELS = np.array([0, 2])  # worth 500 and 1500
 

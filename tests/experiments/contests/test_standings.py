@@ -4,8 +4,8 @@ import types
 
 import numpy as np
 
+from agentic_grpo.records import NEVER
 from experiments.contests import standings
-from experiments.contests.scoring import NEVER
 from experiments.contests.standings import Contest
 
 
