@@ -4,10 +4,7 @@ import pathlib
 
 from agentic_grpo.models.pretrained import export_pretrained
 from agentic_grpo.texts import load_tokenizer
-from agentic_grpo.training import bases, run_folder
-from agentic_grpo.training.checkpoints import Checkpoints
-from experiments.config.build import state_shapes
-from experiments.runs import finding, workdir
+from experiments.runs import starting, workdir
 
 
 def export(
@@ -31,18 +28,10 @@ def export(
       CheckpointError: no checkpoint is there, or it is damaged.
     """
     config, experiment = workdir.load_experiment(run)
-    with Checkpoints(run / run_folder.CHECKPOINTS) as checkpoints:
-        state, _ = bases.restore(
-            checkpoints,
-            experiment.frozen_base,
-            state_shapes(experiment),
-            finding.step_named(checkpoints, tick),
-            check=lambda notes: run_folder.require_notes_of(
-                notes, workdir.settings_of(config), run
-            ),
-        )
+    settings = workdir.settings_of(config)
+    _, params = starting.read(run, tick, experiment, settings)
     decoder = experiment.decoder
-    params = decoder.merge(state.learner.policy_params)
+    params = decoder.merge(params)
     export_pretrained(folder, decoder.config, params, context_length=context_length)
     if experiment.published is not None:
         load_tokenizer(experiment.published.path).save(folder)
