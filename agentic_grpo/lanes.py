@@ -131,7 +131,8 @@ def schedule(rows, result, layout, settings, stage, acting, *, tick, learner_ste
 
     The reward of a group is in when the slowest member that has one has it, or at the
     deadline; without any, the event never comes. A stage that never has a reward is
-    over when the slowest member has its feedback: a critic may be asked then.
+    over when the slowest member has its feedback: a critic may be asked then. The
+    version is int32 [] of all, or [N, S] of stages that were stamped before.
     """
     is_stage = stage[:, None] == jnp.arange(rows.acted.shape[-1])[None, :]
     has_reward = jnp.any(rows.reward_mask & is_stage[:, None, :], axis=(1, 2))

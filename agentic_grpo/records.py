@@ -17,6 +17,8 @@ import numpy as np
 
 #: A tick that never comes: the event has not been scheduled.
 NEVER = np.iinfo(np.int32).max
+#: A tick that comes when the host says so: the event is on its way in real time.
+AWAITED = NEVER - 1
 
 #: Position of each phase on the leading axis of ``TokenCredit``.
 IMMEDIATE, CORRECTION = 0, 1

@@ -1,14 +1,18 @@
-"""Generation on a simulated clock. Knows environments and policies, but no loss.
+"""Generation, tick by tick. Knows environments and policies, but no loss.
 
 Per tick the longest-waiting lanes write one stage each with the newest parameters; a
 lane starts a new problem as soon as its *generation* has ended, so how many episodes
 start per tick depends neither on latency nor on the credit rule.
+
+On a simulated clock what was written is answered within the tick (``advance``). On a
+real one it is put down (``hold``), and taken up (``unanswered``) when it is answered.
 
 Lanes and rows live in **B** blocks; selection is per block and keys are folded from the
 tick and the global lane index, so results do not depend on how devices share them.
 Letters: P lanes and D decode slots of a block, N = B * D lanes at work in a tick.
 """
 
+import dataclasses
 import functools
 
 import jax
@@ -24,12 +28,13 @@ from agentic_grpo.lanes import (
     start_lanes,
 )
 from agentic_grpo.ops.reductions import count
+from agentic_grpo.records import AWAITED
 from agentic_grpo.snapshots import SnapshotTable
 
 
 @records.record
-class Written:
-    """N = B * D stages that were written and not executed yet.
+class Unanswered:
+    """N = B * D stages that were written and whose answers are not entered yet.
 
     Attributes:
       lane: int32 [B, D]; which lanes; ``num_lanes`` where a slot stayed empty.
@@ -37,9 +42,6 @@ class Written:
       lanes: ``Lanes`` [N], as they stood when they wrote.
       rows: ``SnapshotTable`` [N], the stage written.
       acting: bool [N, G]; the members that wrote.
-      tokens: int32 [N, G, A].
-      mask: bool [N, G, A].
-      environment_keys: [N]; for executing it.
     """
 
     lane: jax.Array
@@ -47,14 +49,26 @@ class Written:
     lanes: Lanes
     rows: SnapshotTable
     acting: jax.Array
-    tokens: jax.Array
-    mask: jax.Array
-    environment_keys: jax.Array
 
     @property
     def working(self) -> jax.Array:
         """bool [N]: the slot holds a lane."""
         return jnp.any(self.acting, axis=1)
+
+
+@records.record
+class Written(Unanswered):
+    """Stages that have just been written, and what executing them takes.
+
+    Attributes:
+      tokens: int32 [N, G, A].
+      mask: bool [N, G, A].
+      environment_keys: [N].
+    """
+
+    tokens: jax.Array
+    mask: jax.Array
+    environment_keys: jax.Array
 
 
 def advance(
@@ -183,7 +197,7 @@ def begin(
 def finish(
     table: SnapshotTable,
     lanes: Lanes,
-    written: Written,
+    written: Unanswered,
     result,
     layout,
     settings: RolloutSettings,
@@ -194,10 +208,12 @@ def finish(
     """Enters what came back, schedules rewards and verdicts, moves the lanes on.
 
     Args:
-      table, lanes, settings, tick, learner_step: as of ``advance``.
-      written: by ``begin``.
+      table, lanes, settings, tick: as of ``advance``.
+      written: by ``begin``, or by ``unanswered``.
       result: ``envs.base.StageResult`` of it.
       layout: of the episodes.
+      learner_step: as of ``advance``; or int32 [N, S], of stages that were stamped
+        when they were held.
 
     Returns:
       (table, lanes, metrics).
@@ -240,6 +256,50 @@ def finish(
         layout, result, rows, stage, acting, written.working
     )
     return table, lanes, metrics
+
+
+def hold(
+    table: SnapshotTable, lanes: Lanes, written: Written, problem, *, learner_step
+) -> tuple[SnapshotTable, Lanes]:
+    """Puts back what was written; its lanes wait until somebody hears of them.
+
+    Args:
+      table, lanes: as they were before ``begin``.
+      written: by ``begin``.
+      problem: the environment's state [N], what was written noted.
+      learner_step: int32 []; version of the parameters that wrote.
+    """
+    num_blocks, num_stages = lanes.row.shape[0], table.version.shape[-1]
+    stages = jnp.arange(num_stages, dtype=jnp.int32)
+    is_stage = written.lanes.stage[:, None] == stages[None]
+    rows = dataclasses.replace(
+        written.rows, version=jnp.where(is_stage, learner_step, written.rows.version)
+    )
+    at_work = dataclasses.replace(
+        written.lanes,
+        row=written.row.reshape(-1),
+        ready_at=jnp.full_like(written.lanes.ready_at, AWAITED),
+        active=written.acting,
+        problem=problem,
+    )
+    put = jax.vmap(snapshots.write)
+    lanes = put(lanes, written.lane, blocks.unmerge(at_work, num_blocks))
+    return put(table, written.row, blocks.unmerge(rows, num_blocks)), lanes
+
+
+def unanswered(table: SnapshotTable, lanes: Lanes, chosen) -> Unanswered:
+    """The ``chosen`` lanes, bool [B, P], that are held; for ``finish``."""
+    num_lanes, num_rows = lanes.row.shape[1], table.occupied.shape[1]
+    each = jnp.arange(num_lanes, dtype=jnp.int32)[None]
+    row = jnp.where(chosen, lanes.row, num_rows)
+    at_work = blocks.merge(lanes)
+    return Unanswered(
+        lane=jnp.where(chosen, each, num_lanes),
+        row=row,
+        lanes=at_work,
+        rows=blocks.merge(jax.vmap(snapshots.read)(table, row)),
+        acting=at_work.active & chosen.reshape(-1)[:, None],
+    )
 
 
 def _take(tree, index):

@@ -119,8 +119,12 @@ class HostEnvironment(Protocol):
       spec: what the rest of the house must know; latencies in it are 0, since the clock
         is another's.
       problems: what can be asked.
+      num_asked: questions that work has led to so far.
+      num_known: of them, those whose answer was known or on its way already.
     """
 
+    num_asked: int
+    num_known: int
     spec: base.EnvironmentSpec
     problems: ProblemTable
 

@@ -16,7 +16,7 @@ from absl import logging
 from jax.experimental import io_callback
 
 from agentic_grpo import records
-from agentic_grpo.envs import base, host, latency
+from agentic_grpo.envs import base, desk, host, latency
 from agentic_grpo.errors import require
 from agentic_grpo.records import EndReason
 
@@ -75,10 +75,16 @@ class SimulatedClock:
     ``step`` calls the host, also under ``jit``, ``scan`` and ``vmap``. It is as
     reproducible as the host's answers are. An exception on the host never ends a run:
     it is logged, and members whose answers are missing end as FAULT.
+
+    Attributes:
+      spec: see ``base.Environment``.
+      host: the environment that does the work.
     """
 
     def __init__(self, environment, stage_latencies, verdict_latency, patience):
-        self._host = environment
+        self.host = environment
+        self._desk = desk.Desk(environment)
+        self._counter = self._desk.counter()
         self._latencies, self._verdict_latency = stage_latencies, verdict_latency
         self._patience = patience
         self._lock = threading.Lock()  # several devices call at once
@@ -91,7 +97,7 @@ class SimulatedClock:
         Raises:
           Refused: the split is unknown or empty.
         """
-        table, layout = self._host.problems, self.spec.layout
+        table, layout = self.host.problems, self.spec.layout
         numbers = jnp.asarray(table.numbers(split))
         draw = jax.vmap(lambda key: jax.random.randint(key, (), 0, len(numbers)))
         problem = numbers[draw(keys)]
@@ -124,52 +130,34 @@ class SimulatedClock:
     ) -> base.StageResult:
         """Has one stage of each lane executed; see ``envs.base`` for the arguments."""
         acting = acting & ~state.ended
-        state = self._write(state, stage, action_tokens, action_mask, acting)
+        state = self.write(state, stage, action_tokens, action_mask, acting)
         answers = io_callback(
             self._answer,
-            self._shapes(acting.shape),
+            answers_of(self.spec, acting.shape),
             state.problem,
             stage,
             state.written,
             state.length,
             acting,
         )
-        ended = acting & (answers["end_reason"] != EndReason.RUNNING)
-        state = dataclasses.replace(
-            state,
-            reward=jnp.where(acting, answers["reward"], state.reward),
-            ended=state.ended | ended,
-        )
         uniform = jax.vmap(lambda key: jax.random.uniform(key, (4, acting.shape[1])))(
             keys
         )
-        return base.StageResult(
-            state=state,
+        return self.result(
+            state,
+            acting,
+            answers,
             latency=latency.draw(uniform[:, :2], self._latencies, stage),
             verdict_latency=latency.draw(
                 uniform[:, 2:], [self._verdict_latency], jnp.zeros_like(stage)
             ),
-            **answers,
         )
 
-    def spell(self, tokens) -> str:
-        """See ``base.Readable``."""
-        return self._host.spell(tokens)
+    def write(self, state, stage, action_tokens, action_mask, acting) -> HostState:
+        """The state with what has just been written; nothing outside the mask.
 
-    def describe_problem(self, state: HostState, lane: int) -> list[str]:
-        """See ``base.Readable``."""
-        return self._host.describe_problem(int(state.problem[lane]))
-
-    def describe_member(self, state: HostState, lane: int, member: int) -> list[str]:
-        """See ``base.Readable``."""
-        written, length = jax.device_get((state.written, state.length))
-        lengths = length[lane, member]
-        stages = int(np.max(np.flatnonzero(lengths), initial=-1)) + 1
-        actions = _actions(written[lane, member], lengths, stages)
-        return self._host.describe_work(int(state.problem[lane]), actions)
-
-    def _write(self, state, stage, action_tokens, action_mask, acting):
-        """The state with what has just been written; nothing outside the mask."""
+        Arguments as of ``step``.
+        """
         layout = self.spec.layout
         widths = jnp.asarray(layout.action_widths)[stage][:, None]
         length = jnp.minimum(jnp.sum(action_mask, axis=-1, dtype=jnp.int32), widths)
@@ -182,21 +170,46 @@ class SimulatedClock:
             length=jnp.where(here, length[..., None], state.length),
         )
 
-    def _shapes(self, members):
-        def shape(dtype, *more):
-            return jax.ShapeDtypeStruct((*members, *more), dtype)
+    def result(
+        self, state, acting, answers, *, latency, verdict_latency
+    ) -> base.StageResult:
+        """What came of a stage that was written, once its answers are there.
 
-        width = self.spec.layout.max_observation_width
-        return {
-            "observation_tokens": shape(jnp.int32, width),
-            "observation_mask": shape(jnp.bool_, width),
-            "reward": shape(jnp.float32),
-            "reward_mask": shape(jnp.bool_),
-            "end_reason": shape(jnp.int32),
-            "verdict": shape(jnp.float32),
-            "solved": shape(jnp.bool_),
-            "state_id": shape(jnp.int32),
-        }
+        Args:
+          state: by ``write``.
+          acting: bool [N, G].
+          answers: as of ``answers_of``.
+          latency, verdict_latency: int32 [N, G]; ticks that it took.
+        """
+        ended = acting & (answers["end_reason"] != EndReason.RUNNING)
+        state = dataclasses.replace(
+            state,
+            reward=jnp.where(acting, answers["reward"], state.reward),
+            ended=state.ended | ended,
+        )
+        return base.StageResult(
+            state=state, latency=latency, verdict_latency=verdict_latency, **answers
+        )
+
+    def counter(self) -> desk.Counter:
+        """Where others may hand in work beside what ``step`` asks."""
+        return self._desk.counter()
+
+    def spell(self, tokens) -> str:
+        """See ``base.Readable``."""
+        return self.host.spell(tokens)
+
+    def describe_problem(self, state: HostState, lane: int) -> list[str]:
+        """See ``base.Readable``."""
+        return self.host.describe_problem(int(state.problem[lane]))
+
+    def describe_member(self, state: HostState, lane: int, member: int) -> list[str]:
+        """See ``base.Readable``."""
+        written, length = jax.device_get((state.written, state.length))
+        lengths = length[lane, member]
+        stages = int(np.max(np.flatnonzero(lengths), initial=-1)) + 1
+        actions = actions_of(written[lane, member], lengths, stages)
+        return self.host.describe_work(int(state.problem[lane]), actions)
 
     # On the host from here on.
 
@@ -205,11 +218,7 @@ class SimulatedClock:
         problem, stage, written, length, acting = (
             np.asarray(x) for x in (problem, stage, written, length, acting)
         )
-        answers = {
-            name: np.zeros(shape.shape, shape.dtype)
-            for name, shape in self._shapes(acting.shape).items()
-        }
-        answers["observation_tokens"][:] = self.spec.pad_token
+        answers = no_answers(self.spec, acting.shape)
         answers["end_reason"][acting] = EndReason.FAULT  # unless an answer comes
         arrived = {}
         with self._lock:
@@ -219,18 +228,20 @@ class SimulatedClock:
                     host.Work(
                         ticket=(self._calls, lane, member),
                         problem=int(problem[lane]),
-                        actions=_actions(
+                        actions=actions_of(
                             written[lane, member], length[lane, member], stage[lane] + 1
                         ),
                     )
                     for lane, member in np.argwhere(acting).tolist()
                 ]
-                arrived = host.wait_for_all(self._host, works, patience=self._patience)
+                arrived = host.wait_for_all(
+                    self._counter, works, patience=self._patience
+                )
             except Exception:  # one that leaves a callback ends the run
                 logging.error("The host failed:\n%s", traceback.format_exc())
         for (_, lane, member), arrivals in arrived.items():
             try:
-                _enter(answers, (lane, member), *arrivals)
+                enter(answers, (lane, member), *arrivals)
             except Exception:
                 logging.error("The host's answer is none:\n%s", traceback.format_exc())
         return answers
@@ -249,15 +260,53 @@ def _with_latencies(spec, stage_latencies, verdict_latency):
     )
 
 
-def _actions(written, length, stages):
-    """What one member wrote in its first stages: a tuple of token ids each."""
+def actions_of(written, length, stages):
+    """What one member wrote in its first stages: a tuple of token ids each.
+
+    Args:
+      written: int32 [S, A].
+      length: int32 [S].
+      stages: how many.
+    """
     return tuple(
         tuple(written[number, : length[number]].tolist()) for number in range(stages)
     )
 
 
-def _enter(answers, place, stage, verdict):
-    """Writes what has arrived for one member, and last why it ended."""
+def answers_of(spec: base.EnvironmentSpec, members: tuple[int, ...]) -> dict:
+    """Shapes of what the host answers to ``members`` [N, G] of a stage.
+
+    The fields of a ``base.StageResult`` that come from the host.
+    """
+
+    def shape(dtype, *more):
+        return jax.ShapeDtypeStruct((*members, *more), dtype)
+
+    width = spec.layout.max_observation_width
+    return {
+        "observation_tokens": shape(jnp.int32, width),
+        "observation_mask": shape(jnp.bool_, width),
+        "reward": shape(jnp.float32),
+        "reward_mask": shape(jnp.bool_),
+        "end_reason": shape(jnp.int32),
+        "verdict": shape(jnp.float32),
+        "solved": shape(jnp.bool_),
+        "state_id": shape(jnp.int32),
+    }
+
+
+def no_answers(spec: base.EnvironmentSpec, members: tuple[int, ...]) -> dict:
+    """NumPy arrays of these shapes before anything has come; see ``enter``."""
+    answers = {
+        name: np.zeros(shape.shape, shape.dtype)
+        for name, shape in answers_of(spec, members).items()
+    }
+    answers["observation_tokens"][:] = spec.pad_token
+    return answers
+
+
+def enter(answers: dict, place: tuple, stage, verdict=None) -> None:
+    """Writes what has arrived for the member at ``place``, and last why it ended."""
     count = len(stage.observation)
     answers["observation_tokens"][place][:count] = stage.observation
     answers["observation_mask"][place][:count] = True

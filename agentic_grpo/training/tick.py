@@ -178,25 +178,39 @@ def run_ticks(
         state, kept = carry
         after, metrics, batch = _tick(program, state, axis_name)
         if keep_refused:
-            latest = Refused(
-                batch=batch, learner_step=state.learner.step, tick=state.tick
-            )
-            refused = metrics["not_finite"].total > 0
-            kept = jax.tree.map(lambda x, y: jnp.where(refused, x, y), latest, kept)
+            kept = newest_refused(kept, state, metrics, batch)
         return (after, kept), metrics
 
-    none = _nothing_refused(program, state, axis_name) if keep_refused else None
+    none = None
+    if keep_refused:
+        none = nothing_refused(program, state, axis_name=axis_name)
     (state, kept), metrics = jax.lax.scan(body, (state, none), length=num_ticks)
     return (state, metrics, kept) if keep_refused else (state, metrics)
 
 
-def _nothing_refused(program, state, axis_name):
-    batch = jax.eval_shape(lambda state: _tick(program, state, axis_name)[2], state)
+def nothing_refused(program: Program, state: TrainState, *, axis_name=None) -> Refused:
+    """What is kept before any batch was refused."""
+    batch = jax.eval_shape(
+        lambda state: learn(program, state, axis_name=axis_name)[2], state
+    )
     return Refused(
         batch=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), batch),
         learner_step=jnp.zeros((), jnp.int32),
         tick=jnp.full((), -1, jnp.int32),
     )
+
+
+def newest_refused(kept: Refused, state: TrainState, metrics, batch) -> Refused:
+    """What is kept after a tick: its batch if it was refused, else what was.
+
+    Args:
+      kept: before it.
+      state: before it.
+      metrics, batch: of ``learn``.
+    """
+    latest = Refused(batch=batch, learner_step=state.learner.step, tick=state.tick)
+    refused = metrics["not_finite"].total > 0
+    return jax.tree.map(lambda x, y: jnp.where(refused, x, y), latest, kept)
 
 
 def tick(program: Program, state: TrainState, *, axis_name=None):

@@ -112,6 +112,16 @@ class PythonTasks:
         self.answers = Answers(self._judge, sandbox.pool, capacity=config.cache_size)
         self._arrived: collections.deque = collections.deque()
 
+    @property
+    def num_asked(self) -> int:
+        """See ``HostEnvironment``."""
+        return self.answers.num_asked
+
+    @property
+    def num_known(self) -> int:
+        """See ``HostEnvironment``."""
+        return self.answers.num_known
+
     def submit(self, works: Sequence[host.Work]) -> None:
         """See ``HostEnvironment``."""
         for work in works:

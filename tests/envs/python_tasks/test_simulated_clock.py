@@ -168,7 +168,7 @@ def without_verdicts(arrived):
 def too_much_feedback(arrived):
     arrived = list(arrived)
     for index, one in enumerate(arrived):
-        if isinstance(one, host.StageArrival) and one.ticket[1:] == (1, 1):
+        if isinstance(one, host.StageArrival) and one.ticket.ticket[1:] == (1, 1):
             arrived[index] = host.StageArrival(
                 ticket=one.ticket, end_reason=EndReason.RUNNING, observation=(1,) * 99
             )
