@@ -1,10 +1,10 @@
 """A host environment for tests of the real clock, and a run on it at toy size.
 
-Stages ``draft`` (an estimate) and ``final``. What a member gets is a function of what it
-wrote: the reward of a stage is (sum of its tokens) mod 3 / 2; a draft whose sum is
-divisible by 5 ends the member as SUBMITTED. The verdict is 1 where the last sum is even.
-When an answer comes, or whether it does, a *script* says; time passes while it is waited
-for, and when the test says so.
+Stages ``draft`` and ``final``, both estimates. What a member gets is a function of what
+it wrote: the reward of a stage is (sum of its tokens) mod 3 / 2; a draft whose sum is
+divisible by 5 ends the member as SUBMITTED. The verdict is 1 where the last sum is
+even. When an answer comes, or whether it does, a *script* says; time passes while it is
+waited for, and when the test says so.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ from agentic_grpo.layout import EpisodeLayout, StageKind, StageSpec, fully_visib
 from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
 from agentic_grpo.ops import credit
-from agentic_grpo.records import AWAITED, EndReason
+from agentic_grpo.records import EndReason
 from agentic_grpo.training import devices, tick
 from agentic_grpo.training.real_clock import clock, exchange, pieces, sources
 from agentic_grpo.training.real_clock.journal import FILE_NAME, read

@@ -11,6 +11,7 @@ import toy_host
 from toy_host import ToyHost, initial_state, numbers
 
 from agentic_grpo.envs.host import StageArrival
+from agentic_grpo.records import AWAITED
 from agentic_grpo.training.real_clock.journal import FILE_NAME, JournalError, read
 
 TICKS = 16
@@ -19,7 +20,9 @@ TICKS = 16
 def scattered(work, kind):
     """Seconds that differ from work to work; some never, some after the deadline."""
     drawn = zlib.crc32(f"{tuple(work.ticket)} {kind.__name__}".encode()) % 20
-    return None if drawn == 0 else 0.5 * drawn if kind is StageArrival else 3.0 * drawn
+    if drawn == 0:
+        return None
+    return 1.5 * drawn if kind is StageArrival else 4.0 * drawn
 
 
 def start():
@@ -50,7 +53,7 @@ def replay(tmp_path):
 def test_a_journal_is_played_again_to_the_last_bit(run_on, replay, tmp_path):
     run = run_on(ToyHost(scattered))
     state, metrics, _ = run.dispatch(start(), num_ticks=TICKS)
-    assert metrics["clock/absent"].sum() > 0 and int(state.learner.step) > 4
+    assert metrics["clock/absent"].sum() > 0 and int(state.learner.step) > 2
     again, folder = replay(tmp_path, TICKS)
     assert_same(state, again)
     journals = [(path / FILE_NAME).read_bytes() for path in (tmp_path, folder)]
@@ -99,7 +102,7 @@ def with_killer(run, toy, phase):
     elif phase == "submit":
         toy.submit = killer(toy.submit, at_call=12)
     elif phase == "wait":
-        toy.poll = killer(toy.poll, at_call=14)
+        toy.poll = killer(toy.poll, at_call=24)
     elif phase == "journal":
         run.journal.append = killer(run.journal.append, at_call=9)
     return run
@@ -147,7 +150,7 @@ def test_a_run_that_was_killed_loses_nothing_and_counts_nothing_twice(
     # every group that wrote is closed once, or still open: never twice, none is lost
     closed = sum(len(entry.stages) for entry in entries)
     groups = sum(len(entry.asked) for entry in entries)
-    waiting = np.sum(np.asarray(state.lanes.ready_at) == toy_host.AWAITED)
+    waiting = np.sum(np.asarray(state.lanes.ready_at) == AWAITED)
     assert closed + waiting == groups
     again, _ = replay(tmp_path, TICKS)
     assert_same(state, again)
@@ -167,12 +170,12 @@ def test_what_was_answered_before_the_end_is_not_asked_again(run_on, tmp_path):
     def member_3_is_late(work, kind):
         return 15.0 if work.ticket.member == 3 else 0.5
 
-    run = run_on(ToyHost(member_3_is_late))
+    toy = ToyHost(member_3_is_late)
+    run = run_on(toy)
     state, _, _ = run.dispatch(start(), num_ticks=2)
-    run.source._clock()
-    run.source._counter.now = 1.0
-    state, _, _ = run.dispatch(state, num_ticks=1)
+    toy.now = 1.0
+    run.dispatch(state, num_ticks=1)
     run.journal.close()
     other = ToyHost(member_3_is_late)
     run_on(other, first=3)
-    assert {ticket.member for ticket in other.submitted} == {3}
+    assert {one.member for one in other.submitted if one.tick < 2} == {3}
