@@ -43,7 +43,13 @@ from experiments.config.build import (
     state_shapes,
     trace,
 )
-from experiments.runs import base_model, profiling, starting, workdir
+from experiments.runs import (
+    base_model,
+    on_real_clock,
+    profiling,
+    starting,
+    workdir,
+)
 
 CONFIG = flags.DEFINE_string(
     "config", None, "The experiment's config file.", required=True
@@ -116,6 +122,7 @@ def run(
     """
     experiment = build(config)
     starting.require_there(config.init_from, experiment)
+    on_real_clock.check(config, folder)
     layout = build_layout(config, experiment.program)
     settings = workdir.settings_of(config)
     alike = dict(fields.flatten(settings))
@@ -158,7 +165,9 @@ def _train(experiment, layout, config, folder, warm_start_cache, stop_requested)
 
         return running.go_on(
             recording,
-            _machine(experiment, layout, config, folder, progress, stack),
+            _machine(
+                experiment, layout, config, folder, progress, stop_requested, stack
+            ),
             experiment.loop,
             progress,
             stop_requested,
@@ -174,14 +183,27 @@ def _progress(config, stack):
     return Progress(config.num_ticks, stream=stack.enter_context(open(os.devnull, "w")))
 
 
-def _machine(experiment: Experiment, layout, config, folder, progress, stack):
+def _machine(
+    experiment: Experiment, layout, config, folder, progress, stop_requested, stack
+):
     """The run as it is computed, and profiled where that is asked for."""
 
     def compile_dispatch(state):
         needed = memory_of(config, experiment)
         if needed is not None and needed.total > WORTH_TELLING:
             progress.message(str(needed))
-        dispatch, seconds = _compile(config, layout, experiment.program, state)
+        if experiment.real_clock is None:
+            dispatch, seconds = _compile(config, layout, experiment.program, state)
+        else:
+            dispatch, seconds = on_real_clock.compile_dispatch(
+                experiment,
+                config,
+                layout,
+                folder,
+                state,
+                stop=stop_requested.is_set,
+                stack=stack,
+            )
         progress.message(f"compiled the tick in {seconds:.1f} s")
         profiled = profiling.profiled(
             folder / "profile",
@@ -198,6 +220,7 @@ def _machine(experiment: Experiment, layout, config, folder, progress, stack):
         test=experiment.test,
         key=experiment.evaluation_key,
         compile_dispatch=compile_dispatch,
+        waits=experiment.real_clock is not None,
     )
 
 

@@ -4,9 +4,9 @@
     python scripts/benchmark.py --suite=environment --numba --json=environment.json
     python scripts/benchmark.py --against=experiments/results/benchmark --json=now.json
 
-Suites: ops, environment, learner, rollout, end_to_end, scaling, all. Medians after a
-warm-up; what is compared with each other takes turns in the same run. Ratios are how
-many times better than the reference. The page lies beside the JSON. On a busy machine
+Suites: ops, environment, learner, rollout, end_to_end, real_clock, scaling, all.
+Medians after a warm-up; what is compared with each other takes turns in the same run.
+Ratios are how many times better than the reference. The page lies beside the JSON. On a busy machine
 the load that was found is in the report, and the numbers mean little. With --against
 what became slower by more than its spread is told at the end.
 
@@ -26,6 +26,7 @@ from scripts.benchmarks import (
     environment,
     learner,
     ops,
+    real_clock,
     regression,
     reporting,
     rollout,
@@ -72,6 +73,12 @@ def _end_to_end(arguments):
     return end_to_end.run(study=not arguments.no_study)
 
 
+def _real_clock(arguments):
+    if arguments.tiny:
+        return real_clock.run(workloads.TINY, lanes=4, seconds=0.2, turns=1, pace=0.05)
+    return real_clock.run()
+
+
 def _scaling(arguments):
     return scaling.run(TINY_AXES) if arguments.tiny else scaling.run()
 
@@ -83,6 +90,7 @@ SUITES = {
     "learner": _learner,
     "rollout": _rollout,
     "end_to_end": _end_to_end,
+    "real_clock": _real_clock,
     "scaling": _scaling,
 }
 

@@ -8,6 +8,7 @@ import jax
 import pytest
 
 from agentic_grpo.training import evaluation, tick
+from agentic_grpo.training.real_clock.report import MEANINGS
 from experiments.config import build, fields
 from experiments.configs import smoke
 
@@ -64,6 +65,13 @@ def matches(told, name):
     return re.fullmatch(pattern, name) is not None
 
 
+def test_the_numbers_of_the_real_clock_are_on_the_page_as_the_code_tells_them():
+    page = PAGE.read_text(encoding="utf-8")
+    assert [name for name in TOLD if name in MEANINGS] == list(MEANINGS)
+    for name, meaning in MEANINGS.items():
+        assert f"| `{name}` | {meaning} |" in page
+
+
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_number_of_a_run_is_on_the_page_once(name):
     for metric in written(name):
@@ -72,6 +80,6 @@ def test_every_number_of_a_run_is_on_the_page_once(name):
 
 
 def test_every_number_of_the_page_is_written_by_some_run():
-    names = set.union(*map(written, CONFIGS))
+    names = set.union(*map(written, CONFIGS)) | set(MEANINGS)
     stale = [told for told in TOLD if not any(matches(told, name) for name in names)]
     assert TOLD and stale == []

@@ -17,6 +17,7 @@ from agentic_grpo.training.plain_text import printable
 SHOWN = {
     "eval/solve_rate": "solve rate",
     "verdict": "verdict",
+    "clock/device_waited": "waited",
 }
 
 

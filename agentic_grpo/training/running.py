@@ -41,6 +41,7 @@ def machine_of_one(
     test: evaluation.EvaluationSettings,
     key,
     compile_dispatch: Callable[[Any], Callable],
+    waits: bool = False,
 ) -> Machine:
     """One run, wherever its layout puts it.
 
@@ -51,6 +52,8 @@ def machine_of_one(
       test: the one before and after.
       key: of both.
       compile_dispatch: (state) -> the ``dispatch`` of ``loop.Hooks``.
+      waits: for each evaluation, before the next dispatch: the host of both serves one
+        at a time.
     """
     policy, environment = layout.spread(program.policy, program.environment)
     key = layout.place_everywhere(key)
@@ -66,7 +69,8 @@ def machine_of_one(
     def compile_tick(state):
         dispatch = compile_dispatch(state)
         evaluate = evaluate_curve.lower(state.learner.policy_params, key).compile()
-        return dispatch, lambda params: evaluate(params, key)
+        wait = jax.block_until_ready if waits else lambda rates: rates
+        return dispatch, lambda params: wait(evaluate(params, key))
 
     return Machine(compile=compile_tick, test=lambda params: evaluate_test(params, key))
 

@@ -22,6 +22,7 @@ from agentic_grpo.models.transformer import Transformer
 from agentic_grpo.training import bases, devices, sizes, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
 from agentic_grpo.training.loop import LoopSettings
+from agentic_grpo.training.real_clock.settings import RealClockSettings
 from agentic_grpo.training.streams import Stream, key_of
 from agentic_grpo.training.warm_start import WarmStartSettings
 from experiments.config import (
@@ -34,6 +35,7 @@ from experiments.config import (
     model,
     optimizer,
     ranges,
+    real_clock,
     warm_start,
 )
 from experiments.config.checks import choose, require
@@ -56,6 +58,7 @@ class Experiment:
       makers: functions from outside the repository that made environment or policy.
       warm_start: its settings.
       loop: when things are due.
+      real_clock: its settings; None: the clock is simulated.
       evaluation: the learning curve, on its split.
       test: the evaluation before and after training, on the test split.
       init_key, warm_start_key, run_key, evaluation_key, adapter_key: typed keys; see
@@ -71,6 +74,7 @@ class Experiment:
     makers: tuple[Callable, ...]
     warm_start: WarmStartSettings
     loop: LoopSettings
+    real_clock: RealClockSettings | None
     evaluation: EvaluationSettings
     test: EvaluationSettings
     init_key: jax.Array
@@ -120,8 +124,9 @@ def build(config: ConfigDict) -> Experiment:
     spec = setting.environment.spec
     decoder = _decoder(config, spec, published)
     policy, makers = _policy(config, spec, decoder)
+    program = _program(config, setting.environment, policy, decoder)
     return Experiment(
-        program=_program(config, setting.environment, policy, decoder),
+        program=program,
         decoder=decoder,
         agent=setting.agent,
         at_work=setting.at_work,
@@ -130,6 +135,7 @@ def build(config: ConfigDict) -> Experiment:
         makers=setting.makers + makers,
         warm_start=warm_start.settings(config, setting.agent),
         loop=loop,
+        real_clock=real_clock.settings(config, program),
         evaluation=evaluation,
         test=test,
         # keys compute; whatever is wrong was said above
@@ -155,6 +161,13 @@ def build_layout(config: ConfigDict, program: tick.Program) -> devices.Layout:
         "learner.packed_rows",
         config.learner.packed_rows,
         "0 on several devices under jit: a packed row would straddle them",
+    )
+    require(
+        config.rollout.clock == real_clock.SIMULATED or layout.mesh.size == 1,
+        "rollout.clock",
+        config.rollout.clock,
+        f"{real_clock.SIMULATED!r} on {layout.mesh.size} devices; the real clock knows "
+        "one (devices.data=1, devices.fsdp=1)",
     )
     if config.devices.parallelism == "pmap":
         blocks = program.num_blocks // layout.mesh.size

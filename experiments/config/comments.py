@@ -20,6 +20,7 @@ from agentic_grpo.learner import LearnerSettings
 from agentic_grpo.models.transformer import TransformerConfig
 from agentic_grpo.ops import credit
 from agentic_grpo.training.evaluation import EvaluationSettings
+from agentic_grpo.training.real_clock.settings import RealClockSettings
 from agentic_grpo.training.warm_start import WarmStartSettings
 from experiments.config import fields
 from experiments.configs import default
@@ -35,6 +36,7 @@ _DOCUMENTED: dict[str, Any] = {
     "model": TransformerConfig,
     "warm_start": WarmStartSettings,
     "rollout": RolloutSettings,
+    "rollout.real_clock": RealClockSettings,
     "critic": CriticSettings,
     "learner": LearnerSettings,
     "evaluation": EvaluationSettings,

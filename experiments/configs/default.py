@@ -12,7 +12,7 @@ from ml_collections import ConfigDict
 from ml_collections.config_dict import create, placeholder
 
 from agentic_grpo.ops import credit
-from experiments.config import python_tasks
+from experiments.config import python_tasks, real_clock
 from experiments.config.environment import (
     code_execution_fields,
     tool_workflow_fields,
@@ -96,6 +96,11 @@ def get_config() -> ConfigDict:
         stage_deadline=64,  # ticks until a missing reward counts as absent
         verdict_deadline=128,
         temperature=1.0,
+        clock="simulated",  # real: what runs takes the seconds that it takes
+        real_clock=create(
+            **real_clock.fields(),
+            replay="",  # journal.jsonl of a run that is played again, bit for bit
+        ),
     )
 
     c.algorithm = create(

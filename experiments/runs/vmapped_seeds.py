@@ -26,6 +26,7 @@ from agentic_grpo.training.loop import NonFiniteError
 from agentic_grpo.training.progress import Progress
 from agentic_grpo.training.recording import Recording
 from agentic_grpo.training.stopping import stop_on_signals
+from experiments.config import real_clock
 from experiments.config.build import Experiment, build, state_shapes
 from experiments.config.checks import require
 from experiments.runs import base_model, starting, workdir
@@ -134,6 +135,13 @@ def _require_one_device(config):
         "devices",
         (config.devices.data, config.devices.fsdp),
         "data=1 and fsdp=1: seeds in one program share one device",
+    )
+    require(
+        config.rollout.clock == real_clock.SIMULATED,
+        "rollout.clock",
+        config.rollout.clock,
+        f"{real_clock.SIMULATED!r}: seeds in one program share their ticks; train each "
+        "by experiments.train",
     )
 
 

@@ -4,6 +4,7 @@ import jax
 import numpy as np
 
 from agentic_grpo.layout import StageKind
+from agentic_grpo.records import AWAITED
 from agentic_grpo.training import tick as tick_module
 from scripts.viewing import readers, telling
 from scripts.viewing.story import Stage, Story
@@ -111,7 +112,9 @@ def _awaited(program, row, tick) -> tuple[str, ...]:
             continue
         ready_at = telling.tick_or_none(row.ready_at[index])
         what = name if name == "verdict" else f"reward of {name}"
-        if ready_at is None and name == "verdict":
+        if row.ready_at[index] == AWAITED:
+            lines.append(f"{what}: when the judge has answered")
+        elif ready_at is None and name == "verdict":
             lines.append("verdict: when all members have ended")
         elif ready_at is not None and ready_at > tick:
             lines.append(f"{what}: at tick {ready_at}, in {ready_at - tick}")

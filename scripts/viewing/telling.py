@@ -6,7 +6,7 @@ Everywhere ``row`` is one row [G, ...] of a ``SnapshotTable`` on the host.
 import numpy as np
 
 from agentic_grpo.layout import StageKind
-from agentic_grpo.records import NEVER, EndReason
+from agentic_grpo.records import AWAITED, EndReason
 from scripts.viewing.story import Ending, Writing
 
 REASONS = {
@@ -97,8 +97,8 @@ def statement(layout, reader, row) -> str:
 
 
 def tick_or_none(value) -> int | None:
-    """A tick of the table; None for one that is not scheduled."""
-    return None if value == NEVER else int(value)
+    """A tick of the table; None for one that is not scheduled, or takes real time."""
+    return None if value >= AWAITED else int(value)
 
 
 def number_or_none(value) -> float | None:

@@ -170,3 +170,10 @@ def test_an_environment_counts_only_when_complete_and_current(tmp_path):
     (home / "complete").write_text(wanted)
     python = virtual_environments.python_of("numba", tmp_path)
     assert python == home / "bin" / "python"
+
+
+@pytest.mark.slow
+def test_the_real_clock_is_measured_against_waiting(tmp_path, no_cache):
+    rows = run("real_clock", tmp_path)
+    assert set(rows) == {"judged episodes", "share of the time blocked"}
+    assert all(row["reference_value"] is not None for row in rows.values())

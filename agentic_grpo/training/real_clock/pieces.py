@@ -98,7 +98,7 @@ def write(program: tick.Program, state: tick.TrainState, may_write):
     """
     act = episodes.sample_with(
         program.policy,
-        state.learner.params,
+        state.learner.policy_params,
         temperature=program.rollout.temperature,
     )
     free = jnp.where(may_write, state.lanes.ready_at, NEVER)

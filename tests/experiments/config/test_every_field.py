@@ -227,6 +227,15 @@ ROWS = {
         "model.adapter_targets": ("qkv", "down"),
         "learner.learning_rate": 1e-4,
     },
+    "on the real clock": {
+        "env.name": "python_tasks",
+        "rollout.clock": "real",
+        "rollout.real_clock.stage_seconds": 30.0,
+        "rollout.real_clock.verdict_seconds": 60.0,
+        "rollout.real_clock.queue": 512,
+        "rollout.real_clock.retries": 0,
+        "rollout.real_clock.replay": "earlier.jsonl",
+    },
     "from elsewhere": {
         "env.name": "somebody_elses:make",
         "env.options": (("verdict_latency", 2),),
@@ -257,6 +266,7 @@ ROWS = {
 def files(request, tmp_path, monkeypatch):
     """What the row of a published model names, beside which it runs."""
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "earlier.jsonl").touch()
     if "a published model" in request.node.name:
         pytest.importorskip("tokenizers", reason="an extra: llm")
         import tiny_published_model
