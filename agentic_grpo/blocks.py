@@ -5,12 +5,20 @@ import jax
 
 def merge(tree):
     """Leading axes [B, N, ...] -> [B * N, ...] of every leaf."""
-    return jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), tree)
+
+    def merged(x):  # no -1: an array may be empty, of a stage that tells nothing
+        return x.reshape(x.shape[0] * x.shape[1], *x.shape[2:])
+
+    return jax.tree.map(merged, tree)
 
 
 def unmerge(tree, num_blocks):
     """Leading axis [B * N, ...] -> [B, N, ...] of every leaf."""
-    return jax.tree.map(lambda x: x.reshape(num_blocks, -1, *x.shape[1:]), tree)
+
+    def apart(x):
+        return x.reshape(num_blocks, x.shape[0] // num_blocks, *x.shape[1:])
+
+    return jax.tree.map(apart, tree)
 
 
 def first_here(num_blocks, axis_name):

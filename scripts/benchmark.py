@@ -6,9 +6,9 @@
 
 Suites: ops, environment, learner, rollout, end_to_end, real_clock, scaling, all.
 Medians after a warm-up; what is compared with each other takes turns in the same run.
-Ratios are how many times better than the reference. The page lies beside the JSON. On a busy machine
-the load that was found is in the report, and the numbers mean little. With --against
-what became slower by more than its spread is told at the end.
+Ratios are how many times better than the reference. The page lies beside the
+JSON. On a busy machine the load that was found is in the report, and the numbers mean
+little. With --against what became slower by more than its spread is told at the end.
 
 ``--tiny`` takes toy sizes: it shows that everything runs, and measures nothing.
 """

@@ -2,8 +2,8 @@
 
 One judge who sleeps, one small decoder, the same lanes; both clocks take turns. On the
 simulated clock the device waits in each tick for all that it handed in; on the real
-one it steps on what has come. Judged episodes per second, and the share of the time in which
-somebody was blocked because nothing could be done.
+one it steps on what has come. Judged episodes per second, and the share of the time in
+which somebody was blocked because nothing could be done.
 """
 
 import pathlib

@@ -1,8 +1,8 @@
 """A host environment whose judge takes its time and no processor: it sleeps.
 
 What is measured with it is the clock, not Python's: a stage takes 20 to 60 ms, a
-verdict 0.3 to 0.6 s, each drawn from what was written. A member writes one digit in each of two
-stages; it is right if it is the one that the problem shows.
+verdict 0.3 to 0.6 s, each drawn from what was written. A member writes one
+digit in each of two stages; it is right if it is the one that the problem shows.
 """
 
 import heapq

@@ -30,6 +30,7 @@ REAL = {
     "rollout.decode_slots": 2,
     "rollout.group_size": 2,
     "learner.learning_rate": 1e-3,
+    "learner.warmup_ticks": 1,
     "evaluation.every": 2,
     "evaluation.num_problems": 2,
     "evaluation.test_problems": 2,
@@ -49,6 +50,7 @@ def last_state(folder, tick):
     return jax.tree.map(leaves.to_array, leaves.named(state))
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_and_is_played_again_to_the_last_bit(tmp_path):
     folder = tmp_path / "run"
     assert train.run(config(num_ticks=2), folder)["ticks"] == 2
