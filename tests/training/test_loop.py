@@ -67,7 +67,7 @@ class Recorder:
 
 
 def state_at(tick):
-    learner = types.SimpleNamespace(params=tick)
+    learner = types.SimpleNamespace(policy_params=tick)
     return types.SimpleNamespace(tick=np.int32(tick), learner=learner)
 
 
@@ -232,7 +232,7 @@ class Group:
 
 class State(dict):
     tick = property(lambda self: self["tick"])
-    learner = types.SimpleNamespace(params=None)
+    learner = types.SimpleNamespace(policy_params=None)
 
 
 jax.tree_util.register_pytree_node(

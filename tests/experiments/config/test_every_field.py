@@ -229,6 +229,7 @@ ROWS = {
     },
     "on the real clock": {
         "env.name": "python_tasks",
+        f"{PYTHON}.families": ("add",),
         "rollout.clock": "real",
         "rollout.real_clock.stage_seconds": 30.0,
         "rollout.real_clock.verdict_seconds": 60.0,
