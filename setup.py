@@ -33,6 +33,7 @@ EXTRAS = {
     # setuptools: a test builds the package and looks at what it ships
     "test": [
         "hypothesis>=6.100",
+        "mypy>=2.4",
         "pytest>=8.0",
         "pytest-xdist>=3.6",
         "ruff>=0.17",

@@ -42,6 +42,7 @@ class StageKind(enum.Enum):
     NONE = "none"  # no stage reward; the verdict alone pays this stage
 
 
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True)
 def record(cls):
     """A frozen, keyword-only dataclass whose fields are all pytree leaves."""
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks format and lint and runs the tests, but for the slow ones. Arguments go to
+# Checks format, lint and types and runs the tests, but for the slow ones. Arguments go to
 # pytest, and then it is pytest alone that runs:
 #
 #   scripts/test.sh                       what every change has to pass
@@ -17,6 +17,7 @@ cd "$ROOT"
 if [[ $# -eq 0 ]]; then
   "$PYTHON" -m ruff format --check .
   "$PYTHON" -m ruff check .
+  "$PYTHON" -m mypy
   set -- -m "not slow"
 fi
 exec "$PYTHON" -m pytest -n 2 --dist loadfile "$@"

@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -20,16 +20,18 @@ from agentic_grpo.ops.stage_returns import on_token_columns
 from agentic_grpo.ops.two_phase import TwoPhaseConfig, two_phase_credit
 from agentic_grpo.records import StageCredit, StageEvents, TokenCredit
 
-_PHASE_FIRST = StageCredit(
-    advantage=1,
-    mask=1,
-    clip_low=1,
-    clip_high=1,
-    applied_advantage=0,
-    paid=0,
-    divisor=0,
-    zero_variance=1,
-)
+#: Where the group stands: behind the phase, if there is one.
+_GROUP_AXES: dict[str, Any] = {
+    "advantage": 1,
+    "mask": 1,
+    "clip_low": 1,
+    "clip_high": 1,
+    "applied_advantage": 0,
+    "paid": 0,
+    "divisor": 0,
+    "zero_variance": 1,
+}
+_PHASE_FIRST = StageCredit(**_GROUP_AXES)
 
 
 class CreditRule(NamedTuple):

@@ -23,7 +23,7 @@ from agentic_grpo.errors import Refused, require
 Array = jax.Array | np.ndarray
 
 _KINDS = {"float": float, "int": int, "bool": bool}
-_RECORDS = {
+_RECORDS: dict[str, type] = {
     cls.__name__: cls
     for cls in (records.StageEvents, records.StageCredit, records.TokenCredit)
 }
@@ -77,7 +77,7 @@ def _leaves(name: str, value: Any, spec: str) -> Iterator[tuple[str, Any, str]]:
         return
     if not isinstance(value, _RECORDS[kind]):
         raise Refused(name, value, f"a {kind}")
-    for field, of_field in records.specs_of(type(value)).items():
+    for field, of_field in records.specs_of(_RECORDS[kind]).items():
         of_leaf, inner = _parse(of_field)
         whole = f"{of_leaf} [{', '.join((*axes, *inner))}]"
         yield f"{name}.{field}", getattr(value, field), whole

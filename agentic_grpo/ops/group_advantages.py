@@ -38,7 +38,7 @@ DIVISORS = ("own", "stage", "running", "none")
 @expects(values="float [...]", population="bool [...]")
 def comparable(values: Array, population: Array) -> jax.Array:
     """Who can be compared, bool [...]: in the population, |value| <= 1e15, not NaN."""
-    return population & (jnp.abs(values) <= LARGEST_VALUE)
+    return (jnp.abs(values) <= LARGEST_VALUE) & population
 
 
 @expects(values="float [G]", population="bool [G]")
@@ -173,17 +173,18 @@ def group_advantages(
         sigma,
         f"a number: divisor={divisor!r} needs one",
     )
+    spread = jnp.float32(1.0) if sigma is None else at_least_float32(sigma)
     mask = comparable(rewards, mask)
     values = centred_ranks(rewards, mask) if use_ranks else rewards
     zero_variance = has_zero_variance(values, mask)
     if divisor == "none":
         scale = jnp.float32(1.0)
     elif divisor == "running":
-        scale = at_least_float32(sigma)
+        scale = spread
     else:
         scale = group_deviation(values, mask, ddof=ddof)
         if divisor == "stage":
-            scale = jnp.where(scale < SIGMA_FLOOR, sigma, scale)
+            scale = jnp.where(scale < SIGMA_FLOOR, spread, scale)
     centred = centre(values, mask, baseline=baseline)
     return GroupAdvantages(divided(centred, scale, zero_variance), zero_variance, scale)
 

@@ -118,10 +118,11 @@ def _segment_sums(
     mask = jnp.broadcast_to(mask, values.shape)
     counts = mask.astype(values.dtype)
     if segment_of_column is None:
-        return tuple(
+        total, count = (
             jnp.broadcast_to(jnp.sum(x, axis=-1, keepdims=True), x.shape)
             for x in (values, counts)
         )
+        return total, count
     segments = np.asarray(segment_of_column)
     columns = [np.flatnonzero(segments == s) for s in range(int(segments.max()) + 1)]
 
@@ -290,7 +291,7 @@ def anchored(
         else:
             weights = weigh(log_probs, behaviour_log_probs, mask)
         return Anchored(behaviour_log_probs, weights)
-    reference = log_probs if anchor == "proximal" else post_immediate
+    reference = log_probs if post_immediate is None else post_immediate
     reference = jax.lax.stop_gradient(at_least_float32(reference))
     weigh = importance_weights if weigh is None else weigh
     return Anchored(reference, weigh(reference, behaviour_log_probs, mask))

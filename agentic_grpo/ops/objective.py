@@ -187,7 +187,7 @@ def diagnose(
         ratios = token_ratios(log_probs, behaviour_log_probs, mask)
         moved = token_ratios(log_probs, reference.log_probs, mask)
         dropped = is_clipped(moved, part) | (reference.weights == 0.0)
-        report = {
+        report: dict[str, Reduction] = {
             "kl_to_behaviour": masked_mean(-logs, mask),
             "log_ratio_size": masked_mean(jnp.abs(logs), mask),
             "effective_sample_share": weight_moments(ratios, mask),

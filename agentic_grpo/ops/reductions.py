@@ -21,7 +21,7 @@ class Mean(NamedTuple):
     """
 
     total: jax.Array
-    count: jax.Array
+    count: jax.Array  # type: ignore[assignment]  # hides tuple.count
 
     def over(self, axis_name: str | None = None) -> jax.Array:
         """total / count over the devices of ``axis_name``; 0 where nothing was counted.
@@ -49,7 +49,7 @@ class WeightMoments(NamedTuple):
 
     total: jax.Array
     square: jax.Array
-    count: jax.Array
+    count: jax.Array  # type: ignore[assignment]  # hides tuple.count
 
     def over(self, axis_name: str | None = None) -> jax.Array:
         """(Σw)² / (n Σw²) in [0, 1], over the devices of ``axis_name``; 0 for none."""

@@ -33,7 +33,7 @@ from agentic_grpo.records import StageCredit, StageEvents, StageKind
 SIGNALS = ("reward", "forecast")
 
 #: Where the stage stands in what ``vmap`` over stages returns.
-_BY_STAGE = GroupAdvantages(advantage=1, zero_variance=0, divisor=0)
+_BY_STAGE = GroupAdvantages._make((1, 0, 0))  # advantage, zero_variance, divisor
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
