@@ -6,6 +6,7 @@ one it steps on what has come. Judged episodes per second, and the share of the 
 which somebody was blocked because nothing could be done.
 """
 
+import dataclasses
 import pathlib
 import tempfile
 import time
@@ -23,7 +24,7 @@ from scripts.benchmarks import slow_judge, workloads
 from scripts.benchmarks.measuring import result
 
 SECONDS, TURNS = 10.0, 2
-LANES, MEMBERS = 32, 4
+LANES, MEMBERS, ROWS_PER_LANE = 32, 4, 8
 
 
 def run(
@@ -101,9 +102,11 @@ def _program(sizes, lanes, judge) -> tick.Program:
         stage_latencies=[Latency(minimum=1)] * slow_judge.STAGES,
         verdict_latency=Latency(minimum=1),
     )
-    return workloads.program_on(
+    program = workloads.program_on(
         environment, sizes.small_decoder, groups=lanes, members=MEMBERS
     )
+    # groups whose verdict is on its way hold rows, and lanes shall not wait for them
+    return dataclasses.replace(program, num_rows=ROWS_PER_LANE * lanes)
 
 
 def _on_simulated_clock(sizes, lanes, pace):
