@@ -131,7 +131,9 @@ def test_checkpoints_of_an_adapter_leave_the_published_weights_out(
     experiment = build.build(other)
     with (
         Checkpoints(folder / "checkpoints") as checkpoints,
-        pytest.raises(ValueError, match=r"model\.pretrained=.* must be the files"),
+        pytest.raises(
+            ValueError, match=r"model\.pretrained=.* must be what the run started from"
+        ),
     ):
         bases.restore(
             checkpoints, experiment.frozen_base, whole, check=lambda notes: None
