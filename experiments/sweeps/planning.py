@@ -1,6 +1,8 @@
 """From points and seeds to runs: what sweeps and ablations have in common."""
 
 import dataclasses
+import functools
+import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from agentic_grpo.training import locks
-from experiments.config import fields
+from experiments.config import fields, ranges
 from experiments.config.build import build
 from experiments.config.checks import require
 from experiments.runs import base_model
@@ -103,7 +105,9 @@ def make_jobs(
     *,
     seeds_together: bool = False,
 ) -> list[Job]:
-    """One job per run, or per point; built once each, so that a mistake is found now.
+    """One job per run, or per point; points are built, so that mistakes are found now.
+
+    Seeds of a point differ by their seed alone: it is built for the first of them.
 
     The first seed of every point comes before the second of any: a sweep that is cut
     short has compared everything a little. Whatever needs a base model that nobody
@@ -114,31 +118,33 @@ def make_jobs(
     """
     jobs: list[tuple[int, Job]] = []
     for point in points:
-        runs, seconds, keys = [], [], []
-        for seed in point.seeds:
-            try:
+        runs = []
+        try:
+            for seed in point.seeds:
                 own = fields.change(config, {**point.overrides, "seed": seed})
-                experiment = build(own)
-            except ValueError as error:
-                raise ValueError(f"point {point.name!r}: {error}") from error
-            runs.append(Run(folder=folder / point.name / f"seed={seed}", config=own))
-            seconds.append(cost.of_run(experiment, own))
-            keys.append(base_model.key(experiment, own))
+                ranges.check(own)
+                home = folder / point.name / f"seed={seed}"
+                runs.append(Run(folder=home, config=own))
+            experiment = build(runs[0].config)
+        except ValueError as error:
+            raise ValueError(f"point {point.name!r}: {error}") from error
+        seconds = cost.of_run(experiment, runs[0].config)
+        keys = [base_model.key(experiment, run.config) for run in runs]
         if seeds_together:
             group = Job(
                 name=point.name,
                 runs=tuple(runs),
-                seconds=sum(seconds),
+                seconds=seconds * len(runs),
                 base_models=frozenset(keys),
             )
             jobs.append((0, group))
             continue
-        for turn, (run, expected, key) in enumerate(
-            zip(runs, seconds, keys, strict=True)
-        ):
-            name = f"{point.name}/{run.folder.name}"
+        for turn, (run, key) in enumerate(zip(runs, keys, strict=True)):
             one = Job(
-                name=name, runs=(run,), seconds=expected, base_models=frozenset({key})
+                name=f"{point.name}/{run.folder.name}",
+                runs=(run,),
+                seconds=seconds,
+                base_models=frozenset({key}),
             )
             jobs.append((turn, one))
     jobs.sort(key=lambda pair: pair[0])  # stable
@@ -154,7 +160,7 @@ def plan(jobs: Sequence[Job], parallel: int) -> str:
     seconds = sum(job.seconds for job in todo)
     keys = {key: job for job in todo for key in job.base_models}
     configs = [job.runs[0].config for job in keys.values()]
-    warm = sum(cost.of_warm_start(build(config)) for config in configs)
+    warm = sum(map(_warm_start_seconds, configs))
     programs = {str(job.runs[0].folder.parent) for job in todo}
     total = seconds + warm + cost.COMPILE_SECONDS * len(programs)
     return (
@@ -163,6 +169,17 @@ def plan(jobs: Sequence[Job], parallel: int) -> str:
         f" + {len(programs)} programs x {cost.COMPILE_SECONDS:.0f} s"
         f" = {duration(total)} of one core, {duration(total / parallel)} for {parallel}"
     )
+
+
+def _warm_start_seconds(config):
+    """Of one base model; the same for every seed, so that few are built."""
+    first = fields.change(config, {"seed": 0}).to_json(sort_keys=True)
+    return _warm_start_seconds_of(first)
+
+
+@functools.cache
+def _warm_start_seconds_of(text):
+    return cost.of_warm_start(build(fields.from_tree(json.loads(text))))
 
 
 def execute(
