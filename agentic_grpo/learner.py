@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import optax
 
 from agentic_grpo import records
+from agentic_grpo.errors import require
 from agentic_grpo.ops.reductions import (
     Mean,
     is_reduction,
@@ -257,10 +258,8 @@ def _accumulate(state, batch, score, settings, packed):
 def _over_microbatches(of_part, batch, settings):
     """As ``of_part`` of the whole batch, over equal parts of its rows."""
     parts, rows = settings.num_microbatches, batch.tokens.shape[0]
-    if rows % parts:
-        raise ValueError(
-            f"num_microbatches={parts} must divide the batch of {rows} rows"
-        )
+    rule = f"a divisor of the batch of {rows} rows"
+    require(rows % parts == 0, "num_microbatches", parts, rule)
 
     def split(x, axis):
         shape = (*x.shape[:axis], parts, rows // parts, *x.shape[axis + 1 :])

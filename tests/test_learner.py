@@ -132,7 +132,7 @@ def test_two_passes_are_two_steps_on_the_same_rows(params, batch):
 def test_a_batch_that_the_parts_do_not_divide_is_refused(params, batch):
     settings = dataclasses.replace(SETTINGS, num_microbatches=3)
     with pytest.raises(
-        ValueError, match="num_microbatches=3 must divide the batch of 8"
+        ValueError, match="num_microbatches=3 must be a divisor of the batch of 8"
     ):
         stepper(settings)(learner.init(params, SGD), batch, 0.5)
 

@@ -17,6 +17,7 @@ from agentic_grpo import blocks, records
 from agentic_grpo.critic import memory as memory_lib
 from agentic_grpo.critic.memory import Memory
 from agentic_grpo.critic.network import Critic, Prefix
+from agentic_grpo.errors import require
 from agentic_grpo.ops.reductions import Mean, masked, masked_mean, sum_over_devices
 
 #: How many bins the report of forecasts against verdicts has.
@@ -48,12 +49,10 @@ class CriticSettings:
 
     def __post_init__(self):
         for name in ("num_stages", "capacity", "batch_size", "steps"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}={getattr(self, name)} must be at least 1")
-        if not 0.0 < self.learning_rate < 1.0:
-            raise ValueError(
-                f"learning_rate={self.learning_rate} must lie between 0 and 1"
-            )
+            value = getattr(self, name)
+            require(value >= 1, name, value, "at least 1")
+        rate = self.learning_rate
+        require(0.0 < rate < 1.0, "learning_rate", rate, "between 0 and 1")
 
     @property
     def optimizer(self) -> optax.GradientTransformation:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo import records
+from agentic_grpo.errors import require
 
 
 @records.record
@@ -51,11 +52,8 @@ def put(memory: Memory, examples, verdict, known) -> Memory:
       ValueError: the memory is smaller than what is put in at a time.
     """
     capacity, number = memory.verdict.shape[0], verdict.shape[0]
-    if capacity < number:
-        raise ValueError(
-            f"capacity={capacity} must be at least the {number} episodes that can "
-            "settle in one tick"
-        )
+    rule = f"at least the {number} episodes that can settle in one tick"
+    require(capacity >= number, "capacity", capacity, rule)
     taken = jnp.any(known, axis=1)
     rank = jnp.cumsum(taken, dtype=jnp.int32) - 1
     place = jnp.where(taken, (memory.total + rank) % capacity, capacity)

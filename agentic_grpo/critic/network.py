@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo import records
+from agentic_grpo.errors import require, require_choice
 from agentic_grpo.layout import EpisodeLayout
 from agentic_grpo.models.decoding import token_positions
 from agentic_grpo.models.transformer import Transformer, TransformerConfig
@@ -81,11 +82,12 @@ def decoder_critic(
     Raises:
       ValueError: names the field, its value and the rule.
     """
-    if hidden_size < 1 or hidden_size % (2 * num_heads):
-        raise ValueError(
-            f"hidden_size={hidden_size} must be a multiple of 2 * num_heads, "
-            f"{2 * num_heads}: heads are even for RoPE"
-        )
+    require(
+        hidden_size >= 1 and hidden_size % (2 * num_heads) == 0,
+        "hidden_size",
+        hidden_size,
+        f"a multiple of 2 * num_heads, {2 * num_heads}: heads are even for RoPE",
+    )
     visible, sees_rewards = _visible_columns(layout, sees)
     ends = _last_columns(layout)
     model = Transformer(
@@ -156,8 +158,8 @@ def head_critic(layout: EpisodeLayout, read, *, hidden_size: int) -> Critic:
         states [N, K, H]; ``models.base.Policy.hidden``.
       hidden_size: H.
     """
-    if read is None:
-        raise ValueError("read=None must be given: this policy shows no hidden states")
+    rule = "given: this policy shows no hidden states"
+    require(read is not None, "read", read, rule)
     ends = _last_columns(layout)
     read_out = _read_out(layout.num_stages, hidden_size)
 
@@ -220,8 +222,7 @@ def _last_columns(layout) -> np.ndarray:
 
 def _visible_columns(layout, sees) -> tuple[np.ndarray, bool]:
     """(bool [T]: columns that may be read, whether stage rewards may be)."""
-    if sees not in SEES:
-        raise ValueError(f"sees={sees!r} must be one of {', '.join(SEES)}")
+    require_choice("sees", sees, SEES)
     hidden = np.zeros(layout.num_columns, bool)
     for offset, stage in zip(layout.offsets, layout.stages, strict=True):
         actions = slice(offset + 1, offset + 1 + stage.action_width)

@@ -16,6 +16,8 @@ import math
 import jax
 import jax.numpy as jnp
 
+from agentic_grpo.errors import require
+
 #: The matrices of a block; queries, keys and values are one, and gate and up.
 TARGETS = ("qkv", "out", "gate_up", "down")
 IN, OUT = "adapter_in", "adapter_out"
@@ -36,16 +38,16 @@ class Adapter:
     targets: tuple[str, ...] = TARGETS
 
     def __post_init__(self):
-        if self.rank < 1:
-            raise ValueError(f"adapter_rank={self.rank} must be at least 1")
-        if not 0.0 < self.alpha < math.inf:
-            raise ValueError(f"adapter_alpha={self.alpha} must be positive and finite")
-        known = set(self.targets) <= set(TARGETS)
-        if not known or not self.targets or len(set(self.targets)) < len(self.targets):
-            raise ValueError(
-                f"adapter_targets={self.targets} must be some of {', '.join(TARGETS)}, "
-                "each once"
-            )
+        require(self.rank >= 1, "adapter_rank", self.rank, "at least 1")
+        finite = 0.0 < self.alpha < math.inf
+        require(finite, "adapter_alpha", self.alpha, "positive and finite")
+        once = len(set(self.targets)) == len(self.targets) > 0
+        require(
+            once and set(self.targets) <= set(TARGETS),
+            "adapter_targets",
+            self.targets,
+            f"some of {', '.join(TARGETS)}, each once",
+        )
 
     @property
     def scale(self) -> float:

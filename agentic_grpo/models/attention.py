@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from agentic_grpo.errors import require
+
 #: Stands for minus infinity among attention scores. It is finite on purpose: a row
 #: that sees nothing (padding) then gets uniform weights instead of 0 / 0.
 _HIDDEN_SCORE = -1e30
@@ -36,17 +38,20 @@ class RopeScaling:
     original_length: int
 
     def __post_init__(self):
-        if not 1.0 <= self.factor < float("inf"):
-            raise ValueError(f"factor={self.factor!r} must be at least 1 and finite")
-        if not 0.0 < self.low_turns < self.high_turns < float("inf"):
-            raise ValueError(
-                f"high_turns={self.high_turns!r} must be finite and above "
-                f"low_turns={self.low_turns!r}, which must be positive"
-            )
-        if not 0 < self.original_length < float("inf"):
-            raise ValueError(
-                f"original_length={self.original_length!r} must be positive and finite"
-            )
+        finite = 1.0 <= self.factor < float("inf")
+        require(finite, "factor", self.factor, "at least 1 and finite")
+        require(
+            0.0 < self.low_turns < self.high_turns < float("inf"),
+            "high_turns",
+            self.high_turns,
+            f"finite and above low_turns={self.low_turns!r}, which must be positive",
+        )
+        require(
+            0 < self.original_length < float("inf"),
+            "original_length",
+            self.original_length,
+            "positive and finite",
+        )
 
 
 def rope_divisors(scaling, *, head_size, theta):

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo import records
+from agentic_grpo.errors import require
 from agentic_grpo.models import categorical
 from agentic_grpo.ops.token_log_probs import token_log_probs
 
@@ -277,26 +278,29 @@ def _nothing_written(shape, pad_token):
 
 
 def _check_columns(tokens, token_mask, column_visibility):
-    if tokens.ndim != 2 or token_mask.shape != tokens.shape:
-        raise ValueError(
-            f"token_mask.shape={token_mask.shape} must equal "
-            f"tokens.shape={tokens.shape}, both [N, T]"
-        )
-    if column_visibility.shape != (tokens.shape[1],) * 2:
-        raise ValueError(
-            f"column_visibility.shape={column_visibility.shape} must be [T, T], "
-            f"T={tokens.shape[1]}"
-        )
+    require(
+        tokens.ndim == 2 and token_mask.shape == tokens.shape,
+        "token_mask.shape",
+        token_mask.shape,
+        f"that of tokens, {tokens.shape}, both [N, T]",
+    )
+    require(
+        column_visibility.shape == (tokens.shape[1],) * 2,
+        "column_visibility.shape",
+        column_visibility.shape,
+        f"[T, T], T={tokens.shape[1]}",
+    )
 
 
 def _check_sampling(tokens, uniforms, max_actions, prefix_width, temperature):
     rows, columns = tokens.shape
-    if not 1 <= prefix_width <= columns:
-        raise ValueError(f"prefix_width={prefix_width} must lie in [1, T], T={columns}")
-    if uniforms.shape != (rows, max_actions):
-        raise ValueError(
-            f"uniforms.shape={uniforms.shape} must be (N, max_actions), "
-            f"{(rows, max_actions)}"
-        )
-    if not 0 <= temperature < float("inf"):
-        raise ValueError(f"temperature={temperature} must be at least 0 and finite")
+    within = 1 <= prefix_width <= columns
+    require(within, "prefix_width", prefix_width, f"in [1, T], T={columns}")
+    require(
+        uniforms.shape == (rows, max_actions),
+        "uniforms.shape",
+        uniforms.shape,
+        f"(N, max_actions), {(rows, max_actions)}",
+    )
+    finite = 0 <= temperature < float("inf")
+    require(finite, "temperature", temperature, "at least 0 and finite")

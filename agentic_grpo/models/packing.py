@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo import records
+from agentic_grpo.errors import require
 from agentic_grpo.ops.token_log_probs import token_log_probs
 
 
@@ -49,8 +50,7 @@ class Packing:
             ("shared_width", 0),
         ):
             value = getattr(self, name)
-            if value < low:
-                raise ValueError(f"{name}={value} must be at least {low}")
+            require(value >= low, name, value, f"at least {low}")
 
     def folded_columns(self, num_columns: int) -> int:
         """F of episodes of T columns."""
@@ -110,12 +110,13 @@ def plan(wanted, packing: Packing) -> Plan:
       ValueError: a packed row is narrower than a group.
     """
     num_columns = packing.folded_columns(wanted.shape[1])
-    if packing.width < num_columns:
-        what = "an episode" if packing.group_size == 1 else "a group"
-        raise ValueError(
-            f"width={packing.width} must be at least the {num_columns} columns of "
-            f"{what}"
-        )
+    what = "an episode" if packing.group_size == 1 else "a group"
+    require(
+        packing.width >= num_columns,
+        "width",
+        packing.width,
+        f"at least the {num_columns} columns of {what}",
+    )
     wanted, position = _fold(wanted, packing)
     length = jnp.sum(wanted, axis=1, dtype=jnp.int32)
 

@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 from flax import nnx
 
+from agentic_grpo.errors import require, require_choice
 from agentic_grpo.models import adapters, layers
 from agentic_grpo.models.attention import RopeScaling
 
@@ -81,25 +82,25 @@ class TransformerConfig:
             "mlp_size",
         ):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-                raise ValueError(f"{name}={value!r} must be an integer of at least 1")
-        if self.num_heads % self.num_kv_heads:
-            raise ValueError(
-                f"num_kv_heads={self.num_kv_heads} must divide "
-                f"num_heads={self.num_heads}"
-            )
-        if self.layers not in LAYERS:
-            raise ValueError(f"layers={self.layers!r} must be one of {LAYERS}")
-        if self.head_size % 2:
-            raise ValueError(f"head_size={self.head_size} must be even for RoPE")
-        if not isinstance(self.rope_scaling, RopeScaling | None):
-            raise ValueError(
-                f"rope_scaling={self.rope_scaling!r} must be a RopeScaling or None"
-            )
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            require(whole and value >= 1, name, value, "an integer of at least 1")
+        require(
+            self.num_heads % self.num_kv_heads == 0,
+            "num_kv_heads",
+            self.num_kv_heads,
+            f"a divisor of num_heads={self.num_heads}",
+        )
+        require_choice("layers", self.layers, LAYERS)
+        require(self.head_size % 2 == 0, "head_size", self.head_size, "even for RoPE")
+        require(
+            isinstance(self.rope_scaling, RopeScaling | None),
+            "rope_scaling",
+            self.rope_scaling,
+            "a RopeScaling or None",
+        )
         for name in ("rope_theta", "norm_epsilon"):
             value = getattr(self, name)
-            if not 0.0 < value < float("inf"):
-                raise ValueError(f"{name}={value!r} must be positive and finite")
+            require(0.0 < value < float("inf"), name, value, "positive and finite")
         for name in ("dtype", "param_dtype"):
             # Strings and scalar types become one canonical, hashable numpy dtype.
             value = getattr(self, name)
@@ -107,8 +108,8 @@ class TransformerConfig:
                 canonical = jnp.dtype(value)
             except TypeError:
                 canonical = None
-            if canonical is None or not jnp.issubdtype(canonical, jnp.floating):
-                raise ValueError(f"{name}={value!r} must be a floating type")
+            floating = canonical is not None and jnp.issubdtype(canonical, jnp.floating)
+            require(floating, name, value, "a floating type")
             object.__setattr__(self, name, canonical)
 
 

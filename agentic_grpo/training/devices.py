@@ -17,6 +17,7 @@ import jax.numpy as jnp
 from jax.experimental import multihost_utils
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
+from agentic_grpo.errors import require, require_choice
 from agentic_grpo.training import host, leaves, tick
 
 PARALLELISMS = ("jit", "pmap")
@@ -141,29 +142,19 @@ def make_layout(*, parallelism="jit", data=1, fsdp=1, num_blocks=1) -> Layout:
     Raises:
       ValueError: names the field ``devices.*``, the numbers and the rule.
     """
-    if parallelism not in PARALLELISMS:
-        raise ValueError(
-            f"devices.parallelism={parallelism!r} must be one of "
-            f"{', '.join(PARALLELISMS)}"
-        )
+    require_choice("devices.parallelism", parallelism, PARALLELISMS)
     for name, size, least in (("data", data, 0), ("fsdp", fsdp, 1)):
-        if size < least:
-            raise ValueError(f"devices.{name}={size} must be at least {least}")
+        require(size >= least, f"devices.{name}", size, f"at least {least}")
     processes, present = jax.process_count(), len(jax.devices())
     if data == 0:
         data = present // fsdp if processes > 1 else _share(present, fsdp, num_blocks)
     wanted = data * fsdp
     numbers = f"devices.data={data} x devices.fsdp={fsdp} = {wanted}"
-    if parallelism == "pmap" and fsdp > 1:
-        raise ValueError(
-            f"devices.fsdp={fsdp} must be 1 with devices.parallelism='pmap', whose "
-            "devices each hold all weights"
-        )
-    if parallelism == "pmap" and processes > 1:
-        raise ValueError(
-            f"devices.parallelism='pmap' must be 'jit' in a job of {processes} "
-            "processes"
-        )
+    if parallelism == "pmap":
+        rule = "1 with devices.parallelism='pmap', whose devices each hold all weights"
+        require(fsdp == 1, "devices.fsdp", fsdp, rule)
+        rule = f"'jit' in a job of {processes} processes"
+        require(processes == 1, "devices.parallelism", parallelism, rule)
     if wanted > present:
         raise ValueError(f"{numbers} must be at most the number of devices, {present}")
     if processes > 1 and wanted != present:
@@ -171,11 +162,12 @@ def make_layout(*, parallelism="jit", data=1, fsdp=1, num_blocks=1) -> Layout:
             f"{numbers} must be the number of devices of all {processes} processes, "
             f"{present}"
         )
-    if num_blocks % wanted:
-        raise ValueError(
-            f"rollout.num_blocks={num_blocks} must be a multiple of the number of "
-            f"devices, {numbers}, of {present} present"
-        )
+    require(
+        num_blocks % wanted == 0,
+        "rollout.num_blocks",
+        num_blocks,
+        f"a multiple of the number of devices, {numbers}, of {present} present",
+    )
     mesh = jax.make_mesh(
         (data, fsdp), AXES, (AxisType.Auto,) * 2, devices=jax.devices()[:wanted]
     )

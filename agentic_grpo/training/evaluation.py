@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from agentic_grpo import episodes
+from agentic_grpo.errors import require
 from agentic_grpo.ops.reductions import Mean, masked_mean
 
 #: Problems of a batch whose episodes are scored again: the gap between sampler and
@@ -41,16 +42,18 @@ class EvaluationSettings:
     batch_size: int = 256
 
     def __post_init__(self):
-        if self.num_problems % self.batch_size:
-            raise ValueError(
-                f"num_problems={self.num_problems} must be a multiple of "
-                f"batch_size={self.batch_size}"
-            )
-        too_large = [k for k in self.pass_at if not 1 <= k <= self.samples_per_problem]
-        if too_large:
-            raise ValueError(
-                f"pass_at={too_large[0]} must lie in [1, samples_per_problem="
-                f"{self.samples_per_problem}]"
+        require(
+            self.num_problems % self.batch_size == 0,
+            "num_problems",
+            self.num_problems,
+            f"a multiple of batch_size={self.batch_size}",
+        )
+        for k in self.pass_at:
+            require(
+                1 <= k <= self.samples_per_problem,
+                "pass_at",
+                k,
+                f"in [1, samples_per_problem={self.samples_per_problem}]",
             )
 
 

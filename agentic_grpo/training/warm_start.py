@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import optax
 
 from agentic_grpo import episodes
+from agentic_grpo.errors import require
 from agentic_grpo.ops.reductions import masked_mean
 
 
@@ -33,11 +34,12 @@ class WarmStartSettings:
     steps_per_dispatch: int = 25
 
     def __post_init__(self):
-        if self.num_steps % self.steps_per_dispatch:
-            raise ValueError(
-                f"num_steps={self.num_steps} must be a multiple of "
-                f"steps_per_dispatch={self.steps_per_dispatch}"
-            )
+        require(
+            self.num_steps % self.steps_per_dispatch == 0,
+            "num_steps",
+            self.num_steps,
+            f"a multiple of steps_per_dispatch={self.steps_per_dispatch}",
+        )
 
 
 def optimizer_of(settings: WarmStartSettings) -> optax.GradientTransformation:

@@ -34,8 +34,6 @@ def instantiate(path, cls, fields: Mapping):
         return cls(**values)
     except Refused as error:
         raise error.under(path) from error
-    except ValueError as error:
-        raise ValueError(f"{path}.{error}") from error
 
 
 def _hashable(value):

@@ -452,10 +452,13 @@ def test_other_values_of_equal_shape_do_not_compile_again(model, params, batch):
     ("change", "message"),
     [
         ({"uniforms": np.zeros((N, A + 1))}, r"uniforms.shape=\(6, 6\) must be"),
-        ({"token_mask": np.ones((N, T - 1), bool)}, "token_mask.shape=.* must equal"),
+        (
+            {"token_mask": np.ones((N, T - 1), bool)},
+            "token_mask.shape=.* must be that of",
+        ),
         ({"temperature": -1.0}, "temperature=-1.0 must be at least 0"),
         ({"temperature": float("nan")}, "temperature=nan must be at least 0"),
-        ({"prefix_width": T + 1}, f"prefix_width={T + 1} must lie in"),
+        ({"prefix_width": T + 1}, f"prefix_width={T + 1} must be in"),
     ],
 )
 def test_bad_arguments_are_refused_by_name(model, params, batch, change, message):

@@ -118,7 +118,7 @@ def test_a_rate_of_what_did_not_occur_is_left_out():
     ("changes", "message"),
     [
         ({"num_problems": 10}, "num_problems=10 must be a multiple of batch_size=8"),
-        ({"pass_at": (3,)}, "pass_at=3 must lie in"),
+        ({"pass_at": (3,)}, "pass_at=3 must be in"),
     ],
 )
 def test_bad_settings_name_the_field(changes, message):

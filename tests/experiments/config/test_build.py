@@ -58,7 +58,11 @@ def test_all_names_are_those_of_the_tables():
         ("env.code_execution.families", ("cubes", "cubes"), r"families"),
         ("env.code_execution.verdict_latency.minimum", -1, r"verdict_latency.*minimum"),
         ("agent.code_execution.efficient_share", 2.0, r"efficient_share"),
-        ("model.num_kv_heads", 3, r"model\.num_kv_heads=3 must divide num_heads=2"),
+        (
+            "model.num_kv_heads",
+            3,
+            r"model\.num_kv_heads=3 must be a divisor of num_heads=2",
+        ),
         ("model.dtype", "int32", r"model\.dtype"),
         ("warm_start.episodes_per_step", 0, r"warm_start\.episodes_per_step=0"),
         ("rollout.group_size", 1, r"rollout\.group_size=1 must be at least 2"),
