@@ -42,11 +42,8 @@ class StageKind(enum.Enum):
     NONE = "none"  # no stage reward; the verdict alone pays this stage
 
 
-_Record = typing.TypeVar("_Record", bound=type)
-
-
-@typing.dataclass_transform(frozen_default=True, kw_only_default=True)
-def record(cls: _Record) -> _Record:
+@typing.dataclass_transform(kw_only_default=True, frozen_default=True)
+def record(cls):
     """A frozen, keyword-only dataclass whose fields are all pytree leaves."""
     cls = dataclasses.dataclass(frozen=True, kw_only=True)(cls)
     return jax.tree_util.register_dataclass(cls)

@@ -167,7 +167,9 @@ def wait_for_all(
     """
     stages: dict[Hashable, StageArrival] = {}
     verdicts: dict[Hashable, VerdictArrival] = {}
-    awaited = {(work.ticket, StageArrival) for work in works}
+    awaited: set[tuple[Hashable, type]] = {
+        (work.ticket, StageArrival) for work in works
+    }
     if works:
         environment.submit(works)
     deadline = time.monotonic() + patience

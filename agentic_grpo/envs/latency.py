@@ -21,7 +21,7 @@ class Latency:
     """
 
     minimum: int
-    maximum: int | None = None
+    maximum: int = None  # type: ignore[assignment]  # __post_init__ fills it
     tail_probability: float = 0.0
 
     def __post_init__(self):

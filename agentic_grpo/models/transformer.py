@@ -153,9 +153,18 @@ class Transformer:
         return adapters.draw(shapes, key)
 
     def merge(self, params) -> dict:
-        """The parameters of a decoder without an adapter that does the same."""
+        """The parameters of a decoder without an adapter that does the same.
+
+        Raises:
+          ValueError: ``params`` is a pair, and the policy has no adapter.
+        """
         if not isinstance(params, tuple):
             return params
+        if self.adapter is None:
+            raise ValueError(
+                "params is a pair, (trunk, adapter); this policy has no adapter: give "
+                "the trunk alone"
+            )
         return adapters.merge(self.adapter, *params)
 
     def hidden(self, params, tokens, positions, attention_mask, *, columns=None):

@@ -54,11 +54,11 @@ class Dispatcher(threading.Thread):
 
     def __init__(self, workers: int):
         super().__init__(name="sandbox dispatcher", daemon=True)
-        self.layers = None
-        self.refusal = None
+        self.layers: list | None = None
+        self.refusal: str | None = None
         self.started = threading.Event()
         self._slots = [_Slot(number) for number in range(workers)]
-        self._queue = collections.deque()
+        self._queue: collections.deque[Submission] = collections.deque()
         # of _queue, which others fill and only this thread empties, and of _ended
         self._lock = threading.Lock()
         self._ended = None  # why, once the thread takes no more

@@ -31,7 +31,8 @@ ATTACKS = (
     *on_the_verdict.ATTACKS,
 )
 
-LIMITS = jobs.Limits(cpu_seconds=0.3, wall_seconds=3.0, memory_bytes=64 << 20)
+_WALL_SECONDS = 3.0
+LIMITS = jobs.Limits(cpu_seconds=0.3, wall_seconds=_WALL_SECONDS, memory_bytes=64 << 20)
 #: Of processor and wall time on top of the limits: ticks of the clock, a busy machine.
 _SLACK_SECONDS = 0.5
 _SLACK_WALL_SECONDS = 5.0
@@ -49,9 +50,7 @@ class Attempt:
     @property
     def outlived(self) -> bool:
         late = self.result.seconds_cpu > LIMITS.cpu_seconds + _SLACK_SECONDS
-        return late or (
-            self.result.seconds_run > LIMITS.wall_seconds + _SLACK_WALL_SECONDS
-        )
+        return late or self.result.seconds_run > _WALL_SECONDS + _SLACK_WALL_SECONDS
 
     @property
     def held(self) -> bool:

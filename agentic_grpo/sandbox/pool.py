@@ -14,10 +14,13 @@ import platform
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from agentic_grpo.sandbox import filters, jobs, payloads
 from agentic_grpo.sandbox.dispatcher import Dispatcher, Submission
+
+#: Tickets and the results of their jobs.
+_Arrived = collections.deque[tuple[Hashable, jobs.Result]]
 
 #: The layers that must stand, what each is, and what to do where it does not.
 REQUIRED = {
@@ -73,7 +76,7 @@ class Pool:
         _refuse_other_machines()
         self._capacity = capacity
         self._changed = threading.Condition()
-        self._arrived = collections.deque()  # (ticket, result), for poll
+        self._arrived: _Arrived = collections.deque()  # for poll
         self._outstanding = 0  # submitted, and not polled
         self._closed = False
         self._dispatcher = Dispatcher(workers)
@@ -82,6 +85,7 @@ class Pool:
         if self._dispatcher.refusal is not None:
             self.close()
             raise _unavailable(self._dispatcher.refusal)
+        assert self._dispatcher.layers is not None  # as every worker is ready
         self.layers = tuple(
             [jobs.Layer(name, True, True, what) for name, (what, _) in REQUIRED.items()]
             + [
@@ -147,7 +151,7 @@ class Pool:
           RuntimeError: the pool is closed.
         """
         texts = [payloads.of_job(job) for job in batch]
-        arrived = collections.deque()
+        arrived: _Arrived = collections.deque()
         with self._changed:
             for index, job in enumerate(batch):
                 self._send(job, texts[index], index, arrived)

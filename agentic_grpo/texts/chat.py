@@ -88,15 +88,15 @@ def open_chat(
                 f"{', '.join(FORMS)}"
             )
         known = {"bos_token": tokenizer.bos_token, "eos_token": tokenizer.eos_token}
-        variables = tuple({**known, **(variables or {})}.items())
-        render = Template(text=tokenizer.chat_template, variables=variables)
+        known |= variables or {}
+        render: Callable[..., str] = Template(
+            text=tokenizer.chat_template, variables=tuple(known.items())
+        )
     elif form in FORMS:
         if variables:
             raise ValueError(f"variables={variables!r} must be None with form={form!r}")
-        render = FORMS[form]
-        lacking = [
-            mark for mark in render.marks if mark not in tokenizer.special_tokens
-        ]
+        render = turns = FORMS[form]
+        lacking = [mark for mark in turns.marks if mark not in tokenizer.special_tokens]
         if lacking:
             raise ValueError(
                 f"form={form!r} needs the special tokens {', '.join(lacking)}, which "

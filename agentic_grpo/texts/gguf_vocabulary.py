@@ -84,8 +84,8 @@ def read_vocabulary(path) -> dict:
     types = value("token_type", [1] * len(spellings))
     begin = value("bos_token_id", None)
     begins = value("add_bos_token", rules.get("begins", False))
-    ends = [value(f"{name}_token_id", None) for name in ("eos", "eot", "eom")]
-    ends = tuple(dict.fromkeys(token for token in ends if token is not None))
+    named = [value(f"{name}_token_id", None) for name in ("eos", "eot", "eom")]
+    ends = tuple(dict.fromkeys(token for token in named if token is not None))
     return {
         "description": json.dumps(
             _describe(

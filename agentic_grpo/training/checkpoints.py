@@ -52,7 +52,7 @@ class Checkpoints:
         self._directory = pathlib.Path(directory).expanduser().absolute()
         self._keep = keep
         self._keep_best = keep_best
-        self._manager = None
+        self._manager: ocp.CheckpointManager | None = None
         self._metrics: dict[int, float | None] = {}
         self._damaged: set[int] = set()
         self._known = paths.identity(self._directory)
@@ -171,8 +171,9 @@ class Checkpoints:
 
     def steps(self) -> list[int]:
         """The steps that are here, oldest first; without those known to be damaged."""
-        manager = self._open()
-        return sorted(set(manager.all_steps()) - self._damaged) if manager else []
+        if self._manager is None and not self._directory.is_dir():
+            return []
+        return sorted(set(self._open().all_steps()) - self._damaged)
 
     def latest_step(self) -> int | None:
         """The newest step; None where there is none."""
@@ -202,9 +203,9 @@ class Checkpoints:
     def _path(self, step: int) -> pathlib.Path:
         return self._directory / str(step)
 
-    def _open(self) -> ocp.CheckpointManager | None:
-        """The manager; None while the folder does not exist."""
-        if self._manager is None and self._directory.is_dir():
+    def _open(self) -> ocp.CheckpointManager:
+        """The manager of the folder, which exists."""
+        if self._manager is None:
             options = ocp.CheckpointManagerOptions(
                 create=False, preservation_policy=_Retention(self._kept)
             )
@@ -213,8 +214,9 @@ class Checkpoints:
 
     def _kept(self, steps: list[int]) -> set[int]:
         """Which of these steps stay on disk."""
+        newest = set(sorted(steps)[-self._keep :])
         best = self._best_of(steps) if self._keep_best else None
-        return {*sorted(steps)[-self._keep :], best}
+        return newest if best is None else newest | {best}
 
     def _best_of(self, steps: list[int]) -> int | None:
         for step in steps:

@@ -54,8 +54,8 @@ def enable(directory: str | None = None) -> pathlib.Path | None:
         return None
     directory = directory or os.environ.get("JAX_COMPILATION_CACHE_DIR")
     try:
-        folder = locate(directory) if directory else None
-        folder = pathlib.Path(folder) if folder else default_directory()
+        located = locate(directory) if directory else None
+        folder = pathlib.Path(located) if located else default_directory()
         folder.mkdir(parents=True, exist_ok=True)
         _require_no_strangers(folder)
         with tempfile.TemporaryFile(dir=folder):

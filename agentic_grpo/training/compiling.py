@@ -101,5 +101,5 @@ class _PerDevice:
         state, metrics, refused = self.compiled(self.split(state))
         return self.join(state), metrics, refused
 
-    def as_text(self) -> str:
+    def as_text(self) -> str | None:
         return self.compiled.as_text()

@@ -193,7 +193,8 @@ def split_cpu(*, data=1, fsdp=1, num_blocks=1) -> None:
       num_blocks: as there.
     """
     told = "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", "")
-    told = told or jax.config.jax_num_cpu_devices > 0
+    number = jax.config.jax_num_cpu_devices  # type: ignore[attr-defined]  # not in stub
+    told = told or number > 0
     if told or data < 0 or fsdp < 1:
         return
     data = data or _share(host.cpu_threads(), fsdp, num_blocks)

@@ -74,7 +74,7 @@ def checksum(array: jax.Array | np.ndarray) -> int:
     Of an array that lies in several processes, all must ask.
     """
     contiguous = np.ascontiguousarray(to_host(array))
-    return zlib.crc32(contiguous.reshape(-1).view(np.uint8))
+    return zlib.crc32(contiguous.reshape(-1).view(np.uint8).data)
 
 
 def to_host(array: jax.Array | np.ndarray) -> np.ndarray:
@@ -126,7 +126,7 @@ def dump(tree: Tree, path: str | os.PathLike) -> None:
     Types that NumPy does not know (bfloat16) become float32; there is no pickle. The
     file appears under its name when it is complete.
     """
-    arrays = {}
+    arrays: dict[str, Any] = {}  # NumPy's stub has them as its own arguments too
     for name, leaf in named(tree).items():
         array = np.asarray(to_host(to_array(leaf)))
         arrays[name] = array.astype(np.float32) if array.dtype.kind == "V" else array

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 try:
     import fcntl
 except ImportError:  # no such thing on this system
-    fcntl = None
+    fcntl = None  # type: ignore[assignment]  # a module elsewhere
 
 #: Seconds between two looks at a lock that somebody else holds.
 PATIENCE = 0.5

@@ -199,7 +199,7 @@ def _save(tick, state, hooks, runs):
 class _Reader:
     """Waits for dispatches, writes their lines, leaves behind what has gone wrong."""
 
-    def __init__(self, settings, hooks, runs):
+    def __init__(self, settings, hooks, runs) -> None:
         self._settings, self._hooks, self._runs = settings, hooks, runs
         self._last_end = time.perf_counter()
         self._end: float | None = None

@@ -10,7 +10,7 @@ import os
 import pathlib
 import warnings
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -37,9 +37,9 @@ class MetricsWriter:
         self._workdir = pathlib.Path(workdir)
         self._workdir.mkdir(parents=True, exist_ok=True)
         self._path = self._workdir / FILE_NAME
-        self._file = None
+        self._file: TextIO | None = None
         self._make_events = _summary_writer() if tensorboard else None
-        self._events = None
+        self._events: Any = None  # tensorboardX's writer
 
     def __enter__(self) -> "MetricsWriter":
         return self

@@ -49,7 +49,7 @@ class Progress:
         self._seconds_between_lines = seconds_between_lines
         self._last_line = -math.inf
         self._shown: dict[str, float] = {}
-        self._times = collections.deque(maxlen=20)
+        self._times: collections.deque[tuple[int, float]] = collections.deque(maxlen=20)
         self._stream = stream or sys.stderr
         self._bar = _make_bar(self._stream) if _is_terminal(self._stream) else None
 

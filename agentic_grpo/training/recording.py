@@ -158,6 +158,7 @@ class Recording:
         self._checkpoints.wait()
         if not self._is_first:
             return None
+        assert self.before is not None  # it was tested before it was trained
         return run_folder.write_summary(
             self.folder, self.settings, self.before, after, seconds=seconds
         )

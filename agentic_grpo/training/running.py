@@ -115,7 +115,7 @@ def go_on(
         return processes.any_process(stop_requested.is_set())
 
     summaries = train(state, machine, settings, {"": recording}, progress, stop)
-    return summaries and summaries[0]
+    return summaries[0] if summaries else None
 
 
 def train(

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo import records
-from agentic_grpo.ops.reductions import count, is_reduction, masked_mean
+from agentic_grpo.ops.reductions import Mean, count, is_reduction, masked_mean
 
 
 def of_credit(layout, events, rows, credit, step) -> dict:
@@ -21,7 +21,7 @@ def of_credit(layout, events, rows, credit, step) -> dict:
     Returns:
       dict of ``Mean`` and counts.
     """
-    metrics = {}
+    metrics: dict[str, Mean | jax.Array] = {}
     for index, phase in enumerate(records.PHASES):
         mask, advantage = credit.mask[index], credit.advantage[index]
         metrics[f"{phase}/advantage_size"] = masked_mean(jnp.abs(advantage), mask)

@@ -41,9 +41,9 @@ class Dials:
       competence: float [S].
     """
 
-    efficient_share: jax.Array
-    repair_share: jax.Array
-    competence: jax.Array
+    efficient_share: jax.Array | np.ndarray
+    repair_share: jax.Array | np.ndarray
+    competence: jax.Array | np.ndarray
 
 
 class ScriptedAgent:
@@ -87,8 +87,8 @@ class ScriptedAgent:
         self._layout = environment.spec.layout
         stages = environment.config.stages
         self.dials = Dials(
-            efficient_share=np.float32(efficient_share),
-            repair_share=np.float32(repair_share),
+            efficient_share=np.array(efficient_share, np.float32),
+            repair_share=np.array(repair_share, np.float32),
             competence=np.array(
                 [competence.get(name, 1.0) for name in stages], np.float32
             ),

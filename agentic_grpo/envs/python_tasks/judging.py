@@ -7,7 +7,7 @@ those it has answered.
 
 import dataclasses
 import enum
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from agentic_grpo.envs.python_tasks.config import PythonTasksConfig
@@ -33,13 +33,13 @@ class Question:
     """A job, and what the right answers are.
 
     Attributes:
-      key: equal for equal questions.
+      key: (suite, number of the problem, text); equal for equal questions.
       job: for the sandbox.
       entry: the function that is called.
       calls: what it is asked; one without arguments stands for a checker.
     """
 
-    key: Hashable
+    key: tuple[Suite, int, str]
     job: Any
     entry: str
     calls: tuple[Call, ...]
@@ -97,7 +97,7 @@ class Judge:
         key = suite, number, text
         if suite is Suite.PREDICTION:
             program, entry = f"def predicted():\n    return (\n{text}\n)\n", "predicted"
-            calls = (Call(args=(), want=problem.visible[0].want),)
+            calls: tuple[Call, ...] = (Call(args=(), want=problem.visible[0].want),)
             limits = self._visible
         else:
             program, entry = text, problem.entry
@@ -176,7 +176,7 @@ def check_references(
         if suite is Suite.HIDDEN or problem.visible
     ]
     results = sandbox.pool.run([question.job for _, question in asked])
-    failing = {}
+    failing: dict[str, str] = {}
     for (problem, question), result in zip(asked, results, strict=True):
         report = judge.report(question, result)
         if report.is_fault:

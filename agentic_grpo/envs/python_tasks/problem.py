@@ -69,7 +69,7 @@ def spell(value) -> str:
     elif kind in (set, frozenset):
         parts = sorted(map(spell, value))
     elif kind in (list, tuple):
-        parts = map(spell, value)
+        parts = [spell(item) for item in value]
     else:
         return repr(value)
     return f"{kind.__name__}({', '.join(parts)})"

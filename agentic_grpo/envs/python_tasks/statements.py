@@ -191,7 +191,7 @@ def _without_end(action, end_tokens):
     return action[:-1] if action and action[-1] in end_tokens else action
 
 
-def _ends_of_block(tokenizer):
+def _ends_of_block(tokenizer) -> tuple[int, ...]:
     """Tokens of line breaks that stand only before a line that is not indented."""
     within = set(tokenizer.encode("x = y\n    x = y\n    return x"))
     found: dict[int, None] = {}

@@ -110,7 +110,7 @@ def observe(
         told = tokenizer.decode(kept).rstrip("\ufffd")
 
 
-def _openings(problems, config, form):
+def _openings(problems, config, form) -> tuple[list, list[int], list[int]]:
     """The prompts, the marker of each stage, and the width of each observation."""
     stages = config.stages
     prompts, widths = [], [0] * len(stages)

@@ -27,10 +27,10 @@ class Dials:
       competence: float [S].
     """
 
-    careful_share: jax.Array
-    slip_share: jax.Array
-    repair_share: jax.Array
-    competence: jax.Array
+    careful_share: jax.Array | np.ndarray
+    slip_share: jax.Array | np.ndarray
+    repair_share: jax.Array | np.ndarray
+    competence: jax.Array | np.ndarray
 
 
 #: Uniform numbers per member and stage, beside those of the noise.
@@ -86,7 +86,7 @@ class ScriptedAgent:
         self._stages = environment.config.stages
         self._layout = environment.spec.layout
         self.dials = Dials(
-            **{name: np.float32(share) for name, share in shares.items()},
+            **{name: np.array(share, np.float32) for name, share in shares.items()},
             competence=np.array(
                 [competence.get(name, 1.0) for name in self._stages], np.float32
             ),
@@ -202,11 +202,11 @@ def _right_calls(problem: Problem, members: Members) -> jax.Array:
     believed = jnp.broadcast_to(problem.digit[:, None], each)
     last = jnp.where(_knows(problem, members), believed[..., -1], _guess(members, 0))
     believed = believed.at[..., -1].set(last)
-    asked = [
+    kind, x, y = (
         jnp.broadcast_to(field[:, None], each)
         for field in (problem.kind, problem.x, problem.y)
-    ]
-    return requests.calls_for(*asked, believed)
+    )
+    return requests.calls_for(kind, x, y, believed)
 
 
 def _leaves(problem: Problem, members: Members) -> jax.Array:

@@ -30,7 +30,8 @@ class Played:
         """Writes all episodes; raises whatever the policy raises."""
         if self.params is None:
             self.params = jax.jit(self.policy.init)(self.key)
-        self.written = []  # (stage, active, tokens, mask, log_probs), NumPy
+        # (stage, active, tokens, mask, log_probs), NumPy
+        self.written: list[tuple] = []
         self.played = {at: self._episodes(at) for at in (1.0, 0.7, 0.0)}
         self.again = self._episodes(1.0, self._uniforms)
 

@@ -46,4 +46,4 @@ def brute_fuel(families: tuple[str, ...], limit: int) -> np.ndarray:
     inputs = [splits.domain(reads_m=bool(reads)) for reads in table.reads_m]
     rows = np.repeat(np.arange(table.num_problems), [len(each) for each in inputs])
     result = run_in_batches(table.brute_force[rows], np.concatenate(inputs), limit)
-    return result.fuel_used.astype(np.int32)
+    return np.asarray(result.fuel_used, np.int32)

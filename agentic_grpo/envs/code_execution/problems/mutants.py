@@ -9,6 +9,7 @@ mutant of a problem is of another kind: the brute force, correct but slow.
 import dataclasses
 import functools
 
+import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo.envs.code_execution import judging
@@ -118,7 +119,7 @@ def _agreement(table: ProblemTable, candidates: np.ndarray, fuel: int) -> np.nda
         judging.judge(
             result.ending.reshape(shape),
             result.output.reshape(shape),
-            np.broadcast_to(expected[:, None], shape),
+            jnp.asarray(np.broadcast_to(expected[:, None], shape)),
         )
     )
     never_asked = n > table.large_n[:, 1:]

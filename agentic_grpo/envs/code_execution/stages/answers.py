@@ -65,6 +65,7 @@ def answer(
         members = dataclasses.replace(members, revealed=revealed)
     if "tests" in config.stages:
         here = setting.at(stage, "tests")
+        assert setting.mutants is not None  # as there is a tests stage
         attack = own_tests.attack(
             executed.mutant_status,
             members.own_valid,
