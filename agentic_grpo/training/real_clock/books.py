@@ -8,7 +8,7 @@ function of what was opened, entered and closed: played again they are the same.
 
 import dataclasses
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from agentic_grpo.envs.host import StageArrival, VerdictArrival, Work
 from agentic_grpo.records import EndReason
@@ -36,6 +36,11 @@ class Ticket(NamedTuple):
     def name(self) -> tuple[int, int, int, int]:
         """The same in every attempt."""
         return self[:4]
+
+
+def ticket_of(one: Work | Arrival) -> Ticket:
+    """Its ticket, which is ours: nothing else is handed in, or let through."""
+    return cast(Ticket, one.ticket)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -130,12 +135,12 @@ class Books:
 
     def open(self, groups: Iterable[Group], *, now: float) -> list[Work]:
         """Notes what was written; returns what is to be handed in."""
-        works = []
+        works: list[Work] = []
         for group in groups:
             if group.is_first:
                 self._forget((group.block, group.row))
             tasks = {m: Task(work, now) for m, work in group.works.items()}
-            self._tasks |= {task.work.ticket.name: task for task in tasks.values()}
+            self._tasks |= {ticket_of(task.work).name: task for task in tasks.values()}
             self._stages[group.block, group.lane] = _Stage(
                 group, tasks, now + self._settings.stage_seconds
             )
@@ -158,7 +163,7 @@ class Books:
         """
         entered, again = [], []
         for arrival in arrivals:
-            task = self._tasks.get(arrival.ticket.name)
+            task = self._tasks.get(ticket_of(arrival).name)
             if task is None:
                 self.tally.late += 1
                 continue
@@ -166,15 +171,15 @@ class Books:
             if (task.stage if is_stage else task.verdict) is not None:
                 continue  # the same answer to another attempt
             if _is_fault(arrival):
-                attempt = task.work.ticket.attempt
-                if arrival.ticket.attempt < attempt:
+                attempt = ticket_of(task.work).attempt
+                if ticket_of(arrival).attempt < attempt:
                     continue  # that is why there was another attempt
                 self.tally.faults += 1
                 if attempt < self._settings.retries and not final:
                     self.tally.resubmitted += 1
                     again.append(_next_attempt(task, now))
                     continue
-            first = arrival.ticket._replace(attempt=0)
+            first = ticket_of(arrival)._replace(attempt=0)
             entered.append(dataclasses.replace(arrival, ticket=first))
             self._note(task, arrival)
         return entered, again
@@ -202,26 +207,26 @@ class Books:
 
     def next_deadline(self) -> float | None:
         """When something is due even if nothing comes; None: never."""
-        open_ones = (*self._stages.values(), *self._verdicts.values())
-        times = [one.deadline for one in open_ones if one.deadline is not None]
+        stages = [one.deadline for one in self._stages.values()]
+        verdicts = [one.deadline for one in self._verdicts.values()]
+        times = [time for time in (*stages, *verdicts) if time is not None]
         return min(times, default=None)
 
     def close_stage(self, key: tuple[int, int], *, now: float) -> _Stage:
         """Ends a stage: who has no answer is lost, the row may await its verdict."""
         closed = self._stages.pop(key)
-        for task in closed.tasks.values():
+        answers: dict[int, StageArrival] = {}
+        for member, task in closed.tasks.items():
             if task.stage is None:
                 self._give_up(task)
                 task.stage = StageArrival(
                     ticket=task.work.ticket, end_reason=EndReason.FAULT
                 )
+            answers[member] = task.stage
         place = closed.group.block, closed.group.row
         row = self._verdicts.setdefault(place, _Verdicts())
-        judged = {m: one for m, one in closed.tasks.items() if one.stage.is_judged}
-        row.tasks |= judged
-        goes_on = any(
-            task.stage.end_reason == EndReason.RUNNING for task in closed.tasks.values()
-        )
+        row.tasks |= {m: closed.tasks[m] for m, one in answers.items() if one.is_judged}
+        goes_on = any(one.end_reason == EndReason.RUNNING for one in answers.values())
         if closed.group.is_last or not goes_on:
             row.deadline = now + self._settings.verdict_seconds
         return closed
@@ -251,17 +256,17 @@ class Books:
         else:
             task.verdict = arrival
         if task.is_done:
-            del self._tasks[task.work.ticket.name]
+            del self._tasks[ticket_of(task.work).name]
 
     def _give_up(self, task):
         self.tally.absent += 1
-        del self._tasks[task.work.ticket.name]
+        del self._tasks[ticket_of(task.work).name]
 
     def _forget(self, place):
         """The row is another group's: no rule asks for the verdict of the last."""
         if place in self._verdicts:
             for task in self._verdicts.pop(place).tasks.values():
-                self._tasks.pop(task.work.ticket.name, None)
+                self._tasks.pop(ticket_of(task.work).name, None)
 
 
 def _is_fault(arrival):
@@ -271,7 +276,7 @@ def _is_fault(arrival):
 
 
 def _next_attempt(task, now):
-    ticket = task.work.ticket
+    ticket = ticket_of(task.work)
     ticket = ticket._replace(attempt=ticket.attempt + 1)
     task.work = dataclasses.replace(task.work, ticket=ticket)
     task.handed_in = now

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo.envs.host import HostEnvironment
-from agentic_grpo.training import tick
 from agentic_grpo.training.real_clock import exchange
 from agentic_grpo.training.real_clock.books import Books, Tally
 from agentic_grpo.training.real_clock.journal import Entry, Journal
@@ -20,6 +19,7 @@ from agentic_grpo.training.real_clock.pieces import Compiled
 from agentic_grpo.training.real_clock.report import Report
 from agentic_grpo.training.real_clock.settings import RealClockSettings
 from agentic_grpo.training.real_clock.sources import Source
+from agentic_grpo.training.tick import Program, TrainState
 
 
 @dataclasses.dataclass
@@ -37,7 +37,7 @@ class RealClock:
       tick: the next one.
     """
 
-    program: tick.Program
+    program: Program
     pieces: Compiled
     settings: RealClockSettings
     host: HostEnvironment
@@ -49,7 +49,7 @@ class RealClock:
     def __post_init__(self):
         self._outlook = None
 
-    def dispatch(self, state: tick.TrainState, *, num_ticks: int):
+    def dispatch(self, state: TrainState, *, num_ticks: int):
         """Runs ``num_ticks`` ticks; the state is donated.
 
         Returns:
@@ -138,7 +138,7 @@ class RealClock:
         )
 
     @staticmethod
-    def most_works(program: tick.Program) -> int:
+    def most_works(program: Program) -> int:
         """Members that can write in one tick."""
         settings = program.rollout
         return program.num_blocks * settings.decode_slots * settings.num_members

@@ -12,6 +12,7 @@ import json
 import os
 import pathlib
 from collections.abc import Iterator
+from typing import TextIO
 
 from agentic_grpo.envs.host import StageArrival, VerdictArrival, Work
 from agentic_grpo.records import EndReason
@@ -52,7 +53,8 @@ class Journal:
         Args:
           path: in a folder that exists.
         """
-        self._path, self._file = path, None
+        self._path = path
+        self._file: TextIO | None = None
 
     def __enter__(self) -> "Journal":
         return self

@@ -10,6 +10,7 @@ import functools
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from agentic_grpo import blocks, episodes, records, rollout, rollout_metrics, snapshots
 from agentic_grpo.envs import base
@@ -33,13 +34,13 @@ class News:
       lost: bool [B, R, G]; members whose verdict we could not give.
     """
 
-    answered: jax.Array
+    answered: np.ndarray
     answers: dict
-    judged: jax.Array
-    verdict: jax.Array
-    verdict_mask: jax.Array
-    solved: jax.Array
-    lost: jax.Array
+    judged: np.ndarray
+    verdict: np.ndarray
+    verdict_mask: np.ndarray
+    solved: np.ndarray
+    lost: np.ndarray
 
 
 @records.record

@@ -35,7 +35,7 @@ class Report:
         self._host = host
         self._asked, self._known = host.num_asked, host.num_known
         self._ticks: list[dict] = []
-        self._seconds = {"queued": [], "run": []}
+        self._seconds: dict[str, list[float]] = {"queued": [], "run": []}
 
     def note_arrivals(self, arrivals) -> None:
         """What was executed for them; what was known took no time."""
@@ -62,9 +62,7 @@ class Report:
                 "clock/in_flight": in_flight,
                 "clock/lag_seconds_of_stages": _mean(lags[0]),
                 "clock/lag_seconds_of_verdicts": _mean(lags[1]),
-                "clock/cache_hits": Mean(
-                    np.float32(known - self._known), np.float32(asked - self._asked)
-                ),
+                "clock/cache_hits": _over(known - self._known, asked - self._asked),
                 **{f"clock/{name}": number for name, number in vars(tally).items()},
             }
         )
@@ -72,12 +70,12 @@ class Report:
 
     def stacked(self) -> dict:
         """The numbers with a leading axis of ticks."""
-        stacked = {}
+        stacked: dict[str, Mean | np.ndarray] = {}
         for name, first in self._ticks[0].items():
             values = [tick[name] for tick in self._ticks]
             if isinstance(first, Mean):
                 totals, counts = zip(*values, strict=True)
-                stacked[name] = Mean(np.stack(totals), np.stack(counts))
+                stacked[name] = _over(totals, counts)
             else:
                 stacked[name] = np.asarray(values, np.float32)
         for kind, seconds in self._seconds.items():
@@ -89,4 +87,9 @@ class Report:
 
 
 def _mean(values):
-    return Mean(np.float32(np.sum(values)), np.float32(len(values)))
+    return _over(np.sum(values), len(values))
+
+
+def _over(total, count) -> Mean:
+    """A ``Mean`` of the host: in NumPy, with the axes of the arguments."""
+    return Mean._make((np.asarray(total, np.float32), np.asarray(count, np.float32)))

@@ -157,10 +157,11 @@ class Replayed:
     """News as a journal has them; no host is asked, and no time passes."""
 
     now = 0.0
+    _entry: Entry  # of the last arrivals
 
     def __init__(self, entries: Iterator[Entry], books: Books):
         """Entries from that of the first tick that is asked for."""
-        self._entries, self._books, self._entry = entries, books, None
+        self._entries, self._books = entries, books
 
     def arrivals(self, tick: int, *, may_wait: bool) -> tuple[list[Arrival], bool]:
         """See ``Source``.
@@ -169,13 +170,14 @@ class Replayed:
           JournalError: the journal ends before this tick.
         """
         del may_wait
-        self._entry = next(self._entries, None)
-        if self._entry is None:
+        entry = next(self._entries, None)
+        if entry is None:
             raise JournalError(
                 f"the journal that is played again ends before tick {tick}; a run of "
                 f"num_ticks={tick} is as long"
             )
-        entered, _ = self._books.enter(self._entry.arrived, now=0.0, final=True)
+        self._entry = entry
+        entered, _ = self._books.enter(entry.arrived, now=0.0, final=True)
         return entered, False
 
     def due_stages(self) -> list[tuple[int, int]]:
