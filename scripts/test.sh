@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks format, lint and types and runs the tests, but for the slow ones. Arguments go to
-# pytest, and then it is pytest alone that runs:
+# Checks format, lint and types and runs the tests, but for the slow ones. Arguments go
+# to pytest, and then it is pytest alone that runs:
 #
 #   scripts/test.sh                       what every change has to pass
 #   scripts/test.sh -k telescope          the tests with this name
