@@ -84,6 +84,11 @@ def test_the_trunk_alone_is_read_with_the_adapter_off(trunk):
     assert PLAIN.merge(trunk) is trunk
 
 
+def test_a_policy_without_an_adapter_refuses_a_pair(trunk, adapter):
+    with pytest.raises(ValueError, match="this policy has no adapter"):
+        PLAIN.merge((trunk, adapter))
+
+
 def test_scanned_blocks_have_their_adapters(trunk, adapter):
     scanned = transformer.Transformer(
         dataclasses.replace(CONFIG, layers="scanned"), ADAPTER
