@@ -103,9 +103,16 @@ def forbid_large_files(subject, choose):
 
 
 def wait_for_some_tick(subject, choose, process) -> int:
-    """Waits for a tick between where the run stands and its end."""
+    """Waits for a tick ahead of where the run stands, up to its last; or for its end.
+
+    A tick that it stands at already would be there while the process still imports, and
+    has not looked at its folder yet.
+    """
     now = max(subject.last_tick(), 0)
-    wanted = choose.randrange(now, NUM_TICKS, 2) if now < NUM_TICKS else NUM_TICKS
+    if now >= NUM_TICKS:  # it only says so
+        process.wait()
+        return NUM_TICKS
+    wanted = choose.randrange(now + 2, NUM_TICKS + 1, 2)
     wait_until(lambda: subject.last_tick() >= wanted, process)
     return wanted
 

@@ -1,6 +1,7 @@
 """The torture sees what it should see, and real runs stand it."""
 
 import contextlib
+import itertools
 import json
 import random
 import subprocess
@@ -252,13 +253,22 @@ def test_the_last_tick_is_read_past_half_a_line(tmp_path):
 
 
 def test_the_tick_to_wait_for_lies_ahead():
-    for seed in range(20):
-        subject = subjects.Subject.__new__(subjects.Subject)
-        subject.last_tick = lambda: 10
+    subject = subjects.Subject.__new__(subjects.Subject)
+    for seed, now in itertools.product(range(10), (0, 10, variants.NUM_TICKS - 2)):
+        subject.last_tick = lambda now=now: now
         ended = subprocess.Popen([sys.executable, "-c", ""])
         ended.wait()
         wanted = disturbances.wait_for_some_tick(subject, random.Random(seed), ended)
-        assert 10 <= wanted < variants.NUM_TICKS
+        assert now < wanted <= variants.NUM_TICKS and wanted % 2 == 0
+
+
+def test_the_end_of_a_finished_run_is_waited_for():
+    """Else its folder is taken while the process imports, and a run begins anew."""
+    subject = subjects.Subject.__new__(subjects.Subject)
+    subject.last_tick = lambda: variants.NUM_TICKS
+    process = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(0.2)"])
+    disturbances.wait_for_some_tick(subject, random.Random(0), process)
+    assert process.poll() == 0
 
 
 @pytest.mark.slow
