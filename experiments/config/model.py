@@ -5,6 +5,7 @@ import functools
 import hashlib
 import pathlib
 
+from agentic_grpo.errors import Refused
 from agentic_grpo.models.adapters import Adapter
 from agentic_grpo.models.pretrained import Pretrained, open_pretrained
 from agentic_grpo.models.transformer import TransformerConfig
@@ -123,15 +124,16 @@ def transformer_config(config, published, *, vocabulary_size) -> TransformerConf
 def adapter(config) -> Adapter | None:
     """What is trained in place of the model's own parameters; None: nothing."""
     model, rate = config.model, config.learner.learning_rate
+    try:
+        own = Adapter(
+            rank=model.adapter_rank or 1,  # what is not used must be legal too
+            alpha=model.adapter_alpha,
+            targets=tuple(model.adapter_targets),
+        )
+    except Refused as error:
+        raise error.under("model") from error
     if not model.adapter_rank:
         return None
     rule = "given with model.adapter_rank: the rate that fits a model is none of these"
     require(rate > 0, "learner.learning_rate", rate, rule)
-    try:
-        return Adapter(
-            rank=model.adapter_rank,
-            alpha=model.adapter_alpha,
-            targets=tuple(model.adapter_targets),
-        )
-    except ValueError as error:
-        raise ValueError(f"model.{error}") from error
+    return own

@@ -30,6 +30,9 @@ def settings(config, program: tick.Program) -> RealClockSettings | None:
     """
     known = dict.fromkeys((SIMULATED, REAL))
     choose("rollout.clock", config.rollout.clock, known)
+    given = {name: config.rollout.real_clock[name] for name in _OWN}
+    own = instantiate(PATH, RealClockSettings, given)
+    replayed(config)
     if config.rollout.clock == SIMULATED:
         return None
     require(
@@ -45,15 +48,12 @@ def settings(config, program: tick.Program) -> RealClockSettings | None:
         config.profile,
         f"False with rollout.clock={REAL!r}: a tick is no single program there",
     )
-    given = {name: config.rollout.real_clock[name] for name in _OWN}
-    own = instantiate(PATH, RealClockSettings, given)
     rule = f"at most {LARGEST_QUEUE}, what a sandbox can hold beside evaluation"
     require(own.queue <= LARGEST_QUEUE, f"{PATH}.queue", own.queue, rule)
     try:
         own.check_queue(RealClock.most_works(program))
     except Refused as error:
         raise error.under(PATH) from error
-    replayed(config)
     return own
 
 

@@ -166,7 +166,7 @@ def test_the_viewer_plays_and_tells_a_group(finished, capsys):
 
 def test_no_worker_is_left_and_none_starts_before_it_is_asked(finished, published):
     experiment = build.build(config(published))
-    pool = experiment.program.environment._host.answers._pool
+    pool = experiment.program.environment.host.answers._pool
     assert isinstance(pool, programs.LazyPool) and pool._pool is None
     with experiment.at_work():
         assert pool._pool.worker_numbers

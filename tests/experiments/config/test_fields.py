@@ -194,7 +194,7 @@ def test_an_old_name_can_be_typed():
         config = fields.change(default.get_config(), {"algorithm.exclude_silent": True})
     assert config.algorithm.exclude_zero_variance is True
     with pytest.warns(FutureWarning, match="fixed_beta"):
-        assert command_line._change("algorithm.calibrated.fixed_worth=0.5") == (
+        assert command_line.parse_change("algorithm.calibrated.fixed_worth=0.5") == (
             "algorithm.calibrated.fixed_beta",
             0.5,
         )
