@@ -18,27 +18,23 @@ contest.json, or with --adapt contest_adapted.json, into the run's folder, or --
 """
 
 import pathlib
-import sys
 
 import jax
-from absl import app, flags, logging
+from absl import flags
 
 from agentic_grpo.errors import require
 from agentic_grpo.training import compile_cache, paths
-from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.json_files import write_json
-from agentic_grpo.training.plain_text import printable
 from agentic_grpo.training.streams import Stream, key_of
+from experiments import front
 from experiments.contests import contestants, problems, results, standings, study
 from experiments.contests.desk import DeskSettings
 from experiments.contests.entering import Entry, enter, read_env
 from experiments.contests.play import play
 from experiments.runs import finding
 
-WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
-TICK = flags.DEFINE_string(
-    "tick", None, "Which checkpoint, or best; the newest by default."
-)
+WORKDIR = front.define_workdir()
+TICK = front.define_tick()
 FIELD = flags.DEFINE_list("field", [], "Folders of runs that compete in the same.")
 ADAPT = flags.DEFINE_bool("adapt", False, "Keep learning during each contest.")
 SCRIPTED = flags.DEFINE_integer("scripted", 100, "Scripted contestants.")
@@ -65,28 +61,20 @@ AT_ONCE = flags.DEFINE_integer(
 )
 SEED = flags.DEFINE_integer("seed", 0, "Of the contests.")
 OUTPUT = flags.DEFINE_string("output", None, "A JSON file; in the run's folder else.")
-COMPILE_CACHE = flags.DEFINE_string(
-    "compile_cache", None, 'Folder of compiled programs; "off" for none.'
-)
+COMPILE_CACHE = front.define_compile_cache()
 
 
-def main(argv):
-    if len(argv) > 1:
-        sys.exit(f"error: {argv[1]!r} is no flag; flags look like --ticks=60")
-    if not flags.FLAGS["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)
-    try:
-        folder = paths.locate_workdir(WORKDIR.value)
-        compile_cache.enable(COMPILE_CACHE.value)
-        output = _output(folder)
-        found = run(folder)
-        write_json(output, results.to_json(found, _settings()))
-        agents = range(len(found.desks))
-        print(standings.table(found.contests[0], always=agents), end="\n\n")
-        print(standings.overview(found.records), end="\n\n")
-        print(output)
-    except (ValueError, OSError, CheckpointError) as error:
-        sys.exit(printable(f"error: {error}"))
+def main(words):
+    front.require_only_flags(words, "--ticks=60")
+    folder = paths.locate_workdir(WORKDIR.value)
+    compile_cache.enable(COMPILE_CACHE.value)
+    output = _output(folder)
+    found = run(folder)
+    write_json(output, results.to_json(found, _settings()))
+    agents = range(len(found.desks))
+    print(standings.table(found.contests[0], always=agents), end="\n\n")
+    print(standings.overview(found.records), end="\n\n")
+    print(output)
 
 
 def run(folder: pathlib.Path) -> results.Results:
@@ -178,4 +166,4 @@ def _settings() -> dict:
 
 
 if __name__ == "__main__":
-    app.run(main)
+    front.run(main, refusals=[OSError])

@@ -12,16 +12,14 @@ import functools
 import json
 import math
 import pathlib
-import sys
 from typing import Any
 
 import jax
-from absl import app, flags, logging
+from absl import flags
 
 from agentic_grpo.training import compile_cache, evaluation, paths
-from agentic_grpo.training.checkpoints import CheckpointError
-from agentic_grpo.training.plain_text import printable
 from agentic_grpo.training.streams import Stream, key_of
+from experiments import front
 from experiments.config import command_line, fields
 from experiments.config.build import build
 from experiments.config.checks import require
@@ -30,10 +28,8 @@ from experiments.runs import starting, workdir
 #: The group of fields that an evaluation may change.
 MAY_CHANGE = "env"
 
-WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
-TICK = flags.DEFINE_string(
-    "tick", None, "Which checkpoint, or best; the newest by default."
-)
+WORKDIR = front.define_workdir()
+TICK = front.define_tick()
 SPLIT = flags.DEFINE_string("split", "test", "Of the environment's problems.")
 PROBLEMS = flags.DEFINE_integer("problems", 1024, "How many.", lower_bound=1)
 SAMPLES = flags.DEFINE_integer("samples", 1, "Per problem.", lower_bound=1)
@@ -45,22 +41,15 @@ TEMPERATURE = flags.DEFINE_float(
     "temperature", None, "Of the samples; the run's by default.", lower_bound=0.0
 )
 SEED = flags.DEFINE_integer("seed", None, "Of the problems; the run's by default.")
-COMPILE_CACHE = flags.DEFINE_string(
-    "compile_cache", None, 'Folder of compiled programs; "off" for none.'
-)
+COMPILE_CACHE = front.define_compile_cache()
 
 
-def main(argv):
-    if not flags.FLAGS["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)
-    try:
-        folder = paths.locate_workdir(WORKDIR.value)
-        compile_cache.enable(COMPILE_CACHE.value)
-        typed = command_line.split(argv[1:], "config")["config"]
-        changes = dict(map(command_line.parse_change, typed))
-        print(json.dumps(run(folder, changes), indent=2))
-    except (ValueError, CheckpointError) as error:
-        sys.exit(printable(f"error: {error}"))
+def main(words):
+    folder = paths.locate_workdir(WORKDIR.value)
+    compile_cache.enable(COMPILE_CACHE.value)
+    typed = command_line.split(words, "config")["config"]
+    changes = dict(map(command_line.parse_change, typed))
+    print(json.dumps(run(folder, changes), indent=2))
 
 
 def _temperature(experiment):
@@ -127,4 +116,4 @@ def run(folder: pathlib.Path, changes: dict[str, Any] | None = None) -> dict:
 
 
 if __name__ == "__main__":
-    app.run(main, argv=command_line.set_aside(sys.argv))
+    front.run(main)

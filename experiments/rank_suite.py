@@ -11,10 +11,10 @@ not played again. Writes ranks.txt, with the claims that the suite declares.
 import subprocess
 import sys
 
-from absl import app, flags
+from absl import flags
 
 from agentic_grpo.training import paths
-from agentic_grpo.training.plain_text import printable
+from experiments import front
 from experiments.configs.ablations.contest import RANK_CLAIMS
 from experiments.contests import study
 
@@ -23,22 +23,18 @@ OUTPUT = flags.DEFINE_string("output", None, "A folder for ranks.txt.", required
 CONTESTS = flags.DEFINE_integer("contests", 50, "How many each run plays.")
 
 
-def main(argv):
-    if len(argv) > 1:
-        sys.exit(f"error: {argv[1]!r} is no flag; flags look like --contests=50")
-    try:
-        suite = paths.locate(SUITE.value, "suite")
-        output = paths.locate(OUTPUT.value, "output")
-        for _, _, folder in study.runs(suite):
-            for adapted, name in study.FILES.items():
-                if not (folder / name).exists():
-                    _play(folder, adapted)
-        text = study.report(study.read(suite), RANK_CLAIMS)
-        output.mkdir(parents=True, exist_ok=True)
-        (output / "ranks.txt").write_text(text)
-        print(text)
-    except (ValueError, OSError) as error:
-        sys.exit(printable(f"error: {error}"))
+def main(words):
+    front.require_only_flags(words, "--contests=50")
+    suite = paths.locate(SUITE.value, "suite")
+    output = paths.locate(OUTPUT.value, "output")
+    for _, _, folder in study.runs(suite):
+        for adapted, name in study.FILES.items():
+            if not (folder / name).exists():
+                _play(folder, adapted)
+    text = study.report(study.read(suite), RANK_CLAIMS)
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "ranks.txt").write_text(text)
+    print(text)
 
 
 def _play(folder, adapted):
@@ -52,4 +48,4 @@ def _play(folder, adapted):
 
 
 if __name__ == "__main__":
-    app.run(main)
+    front.run(main, refusals=[OSError])

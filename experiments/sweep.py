@@ -22,11 +22,10 @@ point in one program, which is what an accelerator wants (then with --parallel=1
 
 import sys
 
-import jax
-from absl import app, flags, logging
+from absl import flags
 
 from agentic_grpo.training import compile_cache, paths
-from agentic_grpo.training.plain_text import printable
+from experiments import front
 from experiments.config import command_line
 from experiments.config.checks import require
 from experiments.sweeps import grid, planning, results_table, scheduler
@@ -36,44 +35,33 @@ from experiments.sweeps.scheduler import State
 CONFIG = flags.DEFINE_string(
     "config", None, "What the points start from.", required=True
 )
-WORKDIR = flags.DEFINE_string("workdir", None, "The sweep's folder.", required=True)
+WORKDIR = front.define_workdir("The sweep's folder.")
 SEEDS = flags.DEFINE_integer("seeds", None, "Runs per point; 1.", lower_bound=1)
 FIRST_SEED = flags.DEFINE_integer(
     "first_seed", None, "Of every point, then upwards; the config's."
 )
-PARALLEL = flags.DEFINE_integer("parallel", 1, "Runs side by side.", lower_bound=1)
+PARALLEL = front.define_parallel()
 DRY_RUN = flags.DEFINE_bool("dry_run", False, "Only list the runs and their cost.")
-SHARD = flags.DEFINE_string("shard", "1/1", "Which share of the runs, as 2/8.")
+SHARD = front.define_shard()
 RANDOM = flags.DEFINE_integer(
     "random", None, "Points drawn at random, in place of all.", lower_bound=2
 )
 SEARCH_SEED = flags.DEFINE_integer("search_seed", 0, "Of the points of --random.")
 TABLE = flags.DEFINE_bool("table", False, "Only tell what has been found so far.")
-VMAP_SEEDS = flags.DEFINE_bool(
-    "vmap_seeds", False, "All seeds of a point in one program."
-)
-COMPILE_CACHE = flags.DEFINE_string(
-    "compile_cache", None, 'Folder of compiled programs; "off" for none.'
-)
-WARM_START_CACHE = flags.DEFINE_string(
-    "warm_start_cache", None, "Folder of base models; in the sweep's by default."
+VMAP_SEEDS = front.define_vmap_seeds()
+COMPILE_CACHE = front.define_compile_cache()
+WARM_START_CACHE = front.define_warm_start_cache(
+    "Folder of base models; in the sweep's by default."
 )
 
 
-def main(argv):
-    if not flags.FLAGS["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)
-    jax.config.update("jax_platforms", "cpu")  # accelerators are for the runs
-    try:
-        progress = run(command_line.split(argv[1:], "config", "sweep"))
-    except ValueError as error:
-        sys.exit(printable(f"error: {error}"))
-    except KeyboardInterrupt:
-        print("stopped, all saved; the same command goes on", file=sys.stderr)
-        sys.exit(130)
-    if progress is not None:
-        print(report(progress))
-        sys.exit(any(one.state is not State.DONE for one in progress))
+def main(words):
+    front.leave_accelerators_to_the_runs()
+    progress = run(command_line.split(words, "config", "sweep"))
+    if progress is None:
+        return False
+    print(report(progress))
+    return any(one.state is not State.DONE for one in progress)
 
 
 def run(typed: dict[str, list[str]]) -> list[scheduler.Progress] | None:
@@ -104,13 +92,12 @@ def run(typed: dict[str, list[str]]) -> list[scheduler.Progress] | None:
         print(planning.plan(jobs, PARALLEL.value))
         return None
     print(planning.plan(jobs, PARALLEL.value), file=sys.stderr)
-    shared = WARM_START_CACHE.value
     progress = planning.execute(
         jobs,
         folder,
         parallel=PARALLEL.value,
         lock_name=f"shard-{SHARD.value.replace('/', '-of-')}",
-        warm_start_cache=paths.locate(shared, "warm_start_cache") if shared else None,
+        warm_start_cache=front.warm_start_folder(WARM_START_CACHE.value),
         compile_cache=compile_cache.locate(COMPILE_CACHE.value),
     )
     print(_found(folder, points))
@@ -138,4 +125,4 @@ def _points(axes):
 
 
 if __name__ == "__main__":
-    app.run(main, argv=command_line.set_aside(sys.argv))
+    front.run(main, goes_on=True)

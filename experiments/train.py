@@ -15,10 +15,8 @@ import functools
 import json
 import os
 import pathlib
-import signal
-import sys
 
-from absl import app, flags, logging
+from absl import flags
 
 from agentic_grpo.training import (
     compile_cache,
@@ -29,11 +27,10 @@ from agentic_grpo.training import (
     run_folder,
     running,
 )
-from agentic_grpo.training.checkpoints import CheckpointError
 from agentic_grpo.training.loop import NonFiniteError
-from agentic_grpo.training.plain_text import printable
 from agentic_grpo.training.progress import Progress
 from agentic_grpo.training.stopping import stop_on_signals
+from experiments import front
 from experiments.config import command_line, fields
 from experiments.config.build import (
     Experiment,
@@ -54,14 +51,9 @@ from experiments.runs import (
 CONFIG = flags.DEFINE_string(
     "config", None, "The experiment's config file.", required=True
 )
-WORKDIR = flags.DEFINE_string("workdir", None, "The run's folder.", required=True)
-COMPILE_CACHE = flags.DEFINE_string(
-    "compile_cache", None, 'Folder of compiled programs; "off" for none.'
-)
-WARM_START_CACHE = flags.DEFINE_string(
-    "warm_start_cache", None, "Folder of base models that runs share; none by default."
-)
-
+WORKDIR = front.define_workdir()
+COMPILE_CACHE = front.define_compile_cache()
+WARM_START_CACHE = front.define_warm_start_cache()
 DISTRIBUTED = flags.DEFINE_bool(
     "distributed", False, "Join the other processes of the job; see the README."
 )
@@ -70,13 +62,10 @@ DISTRIBUTED = flags.DEFINE_bool(
 WORTH_TELLING = 1e9
 
 
-def main(argv):
-    if not flags.FLAGS["verbosity"].present:
-        logging.set_verbosity(logging.WARNING)  # Orbax tells a lot at INFO
-    shared = WARM_START_CACHE.value
+def main(words):
+    folder = paths.locate_workdir(WORKDIR.value)
     try:
-        folder = paths.locate_workdir(WORKDIR.value)
-        changes = command_line.split(argv[1:], "config")["config"]
+        changes = command_line.split(words, "config")["config"]
         config = command_line.read_config(CONFIG.value, changes)
         compile_cache.enable(COMPILE_CACHE.value)
         if DISTRIBUTED.value:
@@ -87,19 +76,13 @@ def main(argv):
                 fsdp=config.devices.fsdp,
                 num_blocks=config.rollout.num_blocks,
             )
-        run(
-            config,
-            folder,
-            warm_start_cache=paths.locate(shared, "warm_start_cache")
-            if shared
-            else None,
-        )
-    except (ValueError, CheckpointError, NonFiniteError) as error:
-        sys.exit(printable(f"error: {error}"))
+        shared = front.warm_start_folder(WARM_START_CACHE.value)
+        run(config, folder, warm_start_cache=shared)
     except OSError as error:  # a full disk, say
-        sys.exit(printable(f"error: {error}. {run_folder.what_is_left(folder)}"))
+        front.refuse(f"{error}. {run_folder.what_is_left(folder)}")
     except KeyboardInterrupt:  # before the run listens, or after it
-        sys.exit(128 + signal.SIGINT)
+        return front.INTERRUPTED
+    return 0
 
 
 def run(
@@ -236,4 +219,4 @@ def _compile(config, layout, program, state):
 
 
 if __name__ == "__main__":
-    app.run(main, argv=command_line.set_aside(sys.argv))
+    front.run(main, refusals=[NonFiniteError])
