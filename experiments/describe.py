@@ -22,4 +22,4 @@ def main(words):
 
 
 if __name__ == "__main__":
-    front.run(main)
+    front.run(main, takes_fields=True)

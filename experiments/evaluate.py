@@ -116,4 +116,4 @@ def run(folder: pathlib.Path, changes: dict[str, Any] | None = None) -> dict:
 
 
 if __name__ == "__main__":
-    front.run(main)
+    front.run(main, takes_fields=True)

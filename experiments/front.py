@@ -27,13 +27,16 @@ flags.disclaim_key_flags()  # they belong to the main that asks for them: so say
 def run(
     main: Callable[[Sequence[str]], object],
     *,
+    takes_fields: bool = False,
     refusals: Sequence[type[Exception]] = (),
     goes_on: bool = False,
 ) -> NoReturn:
     """Runs a main and ends the program.
 
     Args:
-      main: words -> exit status; flags of fields are among the words, dots and all.
+      main: words -> exit status.
+      takes_fields: whether flags of fields, as --config.FIELD=VALUE, may be among the
+        words; else they are unknown flags.
       refusals: errors that are told in one line besides ValueError and CheckpointError;
         of any other the traceback is told.
       goes_on: whether the same command takes up what Ctrl-C has stopped, and says so.
@@ -52,7 +55,8 @@ def run(
             print("stopped, all saved; the same command goes on", file=sys.stderr)
             return INTERRUPTED
 
-    app.run(program, argv=command_line.set_aside(sys.argv))
+    argv = command_line.set_aside(sys.argv) if takes_fields else sys.argv
+    app.run(program, argv=argv)
 
 
 def refuse(why: str) -> NoReturn:

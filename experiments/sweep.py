@@ -125,4 +125,4 @@ def _points(axes):
 
 
 if __name__ == "__main__":
-    front.run(main, goes_on=True)
+    front.run(main, takes_fields=True, goes_on=True)

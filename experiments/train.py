@@ -219,4 +219,4 @@ def _compile(config, layout, program, state):
 
 
 if __name__ == "__main__":
-    front.run(main, refusals=[NonFiniteError])
+    front.run(main, takes_fields=True, refusals=[NonFiniteError])

@@ -31,7 +31,12 @@ def main(words):
 
 
 if __name__ == "__main__":
-    front.run(main, refusals=[OSError], goes_on="--config.on" in sys.argv)
+    front.run(
+        main,
+        takes_fields="--workdir=fields" in sys.argv,
+        refusals=[OSError],
+        goes_on="--workdir=on" in sys.argv,
+    )
 '''
 
 
@@ -70,13 +75,19 @@ def test_any_other_error_keeps_its_traceback(program):
 def test_a_main_gets_words_and_flags_of_fields_and_returns_the_status(
     program, word, status
 ):
-    done = program("--config.seed=1", word, "--workdir=x")
+    done = program("--config.seed=1", word, "--workdir=fields")
     assert done.returncode == status
-    assert done.stdout == f"x {[word, '--config.seed=1']}\n"
+    assert done.stdout == f"fields {[word, '--config.seed=1']}\n"
+
+
+def test_flags_of_fields_are_unknown_to_a_main_that_takes_none(program):
+    done = program("--config.seed=1", "done", "--workdir=x")
+    assert done.returncode == 1
+    assert "Unknown command line flag 'config.seed'" in done.stderr
 
 
 def test_a_program_that_goes_on_says_so_when_it_is_stopped(program):
-    done = program("--workdir=x", "KeyboardInterrupt", "--config.on")
+    done = program("--workdir=on", "KeyboardInterrupt")
     assert done.returncode == 130
     assert done.stderr == "stopped, all saved; the same command goes on\n"
     assert "Traceback" in program("--workdir=x", "KeyboardInterrupt").stderr
