@@ -56,6 +56,7 @@ class Checkpoints:
         self._metrics: dict[int, float | None] = {}
         self._damaged: set[int] = set()
         self._known = paths.identity(self._directory)
+        self._is_writing = False
 
     def __enter__(self) -> "Checkpoints":
         return self
@@ -80,8 +81,7 @@ class Checkpoints:
         Raises:
           CheckpointError: the folder was moved or deleted since, or cannot be written.
         """
-        if self._known and paths.identity(self._directory) != self._known:
-            raise checkpoint_errors.taken_away(self._directory)
+        self._require_there()
         self._set_damaged_aside()
         latest = self.latest_step()
         if step == latest:
@@ -106,6 +106,7 @@ class Checkpoints:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._known = paths.identity(self._directory)
             self._open().save(step, args=items)
+            self._is_writing = True
         except Exception as error:  # a full disk surfaces as any of them
             del self._metrics[step]
             raise checkpoint_errors.not_written(self._directory, error) from error
@@ -184,12 +185,24 @@ class Checkpoints:
         return self._best_of(self.steps())
 
     def wait(self) -> None:
-        """Returns when everything saved so far is on disk."""
+        """Returns when everything saved so far is on disk.
+
+        Raises:
+          CheckpointError: it cannot be written; or the folder was moved or deleted
+            meanwhile, and what is there now is what a save in flight made again.
+        """
+        was_writing, self._is_writing = self._is_writing, False
         if self._manager is not None:
             try:
                 self._manager.wait_until_finished()
             except Exception as error:  # as in save
                 raise checkpoint_errors.not_written(self._directory, error) from error
+        if was_writing:
+            self._require_there()
+
+    def _require_there(self):
+        if self._known and paths.identity(self._directory) != self._known:
+            raise checkpoint_errors.taken_away(self._directory)
 
     def close(self) -> None:
         """Waits for pending saves and lets go of the folder."""

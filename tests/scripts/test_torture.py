@@ -233,8 +233,12 @@ def test_only_runs_that_have_not_ended_are_damaged(tmp_path):
 def test_a_folder_that_was_taken_away_must_stay_away(tmp_path):
     home = subjects.Home(tmp_path / "gone")
     damages._must_be_gone(home)
+    home.checkpoints.mkdir(parents=True)  # a save that was in flight
+    damages._must_be_gone(home)
+    assert not home.folder.exists()
     home.checkpoints.mkdir(parents=True)
-    with pytest.raises(subjects.BrokenPromise, match=r"there again.*checkpoints"):
+    (home.folder / "summary.json").touch()
+    with pytest.raises(subjects.BrokenPromise, match=r"there again.*summary"):
         damages._must_be_gone(home)
 
 

@@ -389,6 +389,28 @@ def test_a_dump_opens_without_pickle(tmp_path):
     assert os.listdir(tmp_path / "batches") == ["bad.npz"]
 
 
+def test_what_a_save_in_flight_makes_again_is_not_taken_for_the_folder(
+    tmp_path, monkeypatch
+):
+    """Orbax makes the folders of what it writes; a run ended as if all were well."""
+    folder = tmp_path / "run" / "checkpoints"
+    with checkpoints.Checkpoints(folder) as store:
+        store.save(0, make_state(), {})
+
+        written = store._manager.wait_until_finished
+
+        def finish():
+            written()
+            folder.parent.rename(tmp_path / "elsewhere")
+            folder.mkdir(parents=True)
+
+        monkeypatch.setattr(store._manager, "wait_until_finished", finish)
+        with pytest.raises(checkpoints.CheckpointError, match="was moved or deleted"):
+            store.wait()
+        monkeypatch.undo()
+        store.wait()  # said once; nothing is in flight any more
+
+
 @pytest.mark.parametrize("is_moved", [True, False], ids=["moved", "deleted"])
 def test_a_folder_that_was_taken_away_is_not_made_again(tmp_path, is_moved):
     """A run once went on under the old name, in a folder that nobody had asked for."""
