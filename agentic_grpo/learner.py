@@ -16,8 +16,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from agentic_grpo import records
-from agentic_grpo.errors import require
+from agentic_grpo import batch_parts, records
 from agentic_grpo.ops.reductions import (
     Mean,
     is_reduction,
@@ -233,9 +232,11 @@ def _accumulate(state, batch, score, settings, packed):
         return jax.grad(local_total, has_aux=True)(state.params)
 
     if packed is not None:
-        gradients, metrics = _over_packed_rows(of_part, batch, packed)
+        gradients, metrics = batch_parts.over_packed_rows(of_part, batch, packed)
     elif settings.num_microbatches > 1:
-        gradients, metrics = _over_microbatches(of_part, batch, settings)
+        gradients, metrics = batch_parts.over_microbatches(
+            of_part, batch, settings.num_microbatches
+        )
     else:
         gradients, metrics = of_part(batch)
 
@@ -253,61 +254,6 @@ def _accumulate(state, batch, score, settings, packed):
         "tokens_with_credit": _once(jnp.sum(with_credit)),
     }
     return gradients, count(trained), metrics
-
-
-def _over_microbatches(of_part, batch, settings):
-    """As ``of_part`` of the whole batch, over equal parts of its rows."""
-    parts, rows = settings.num_microbatches, batch.tokens.shape[0]
-    rule = f"a divisor of the batch of {rows} rows"
-    require(rows % parts == 0, "num_microbatches", parts, rule)
-
-    def split(x, axis):
-        shape = (*x.shape[:axis], parts, rows // parts, *x.shape[axis + 1 :])
-        return jnp.moveaxis(x.reshape(shape), axis, 0)
-
-    credit = jax.tree.map(lambda x: split(x, 1), batch.credit)
-    others = {
-        field.name: split(getattr(batch, field.name), 0)
-        for field in dataclasses.fields(batch)
-        if field.name != "credit"
-    }
-    stacked = Batch(credit=credit, **others)
-    zeros = _zeros_like(of_part, jax.tree.map(lambda x: x[0], stacked))
-
-    def add(total, part):
-        return jax.tree.map(jnp.add, total, of_part(part)), None
-
-    return jax.lax.scan(add, zeros, stacked)[0]
-
-
-def _over_packed_rows(of_part, batch, packed):
-    """As ``of_part`` of the whole batch, in as many parts as the packed rows make."""
-    trained = jnp.any(batch.credit.mask, axis=0)
-    # Nothing after the last trained token is needed: no token sees what follows it.
-    still_to_come = jnp.cumsum(trained[:, ::-1], axis=1)[:, ::-1] > 0
-    plan = packed.plan(batch.token_mask & still_to_come)
-
-    def of_rows(part):
-        def score(params, tokens, token_mask, *, temperature):
-            del token_mask  # the plan holds it
-            return packed.score(params, tokens, plan, part, temperature=temperature)
-
-        here = packed.is_here(plan, part)[None, :, None]
-        credit = dataclasses.replace(batch.credit, mask=batch.credit.mask & here)
-        return of_part(dataclasses.replace(batch, credit=credit), score)
-
-    def add(carry):
-        part, total = carry
-        return part + 1, jax.tree.map(jnp.add, total, of_rows(part))
-
-    first = jnp.zeros((), jnp.int32)
-    carry = first, _zeros_like(of_rows, first)
-    return jax.lax.while_loop(lambda c: c[0] < plan.num_parts, add, carry)[1]
-
-
-def _zeros_like(function, *arguments):
-    shapes = jax.eval_shape(function, *arguments)
-    return jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), shapes)
 
 
 def _loss(params, reference_params, batch, score, settings):

@@ -27,10 +27,11 @@ ALLOWED = {
     "snapshots": {"records", "layout", "ops"},
     "episodes": {"records", "layout", "ops", "envs", "models", "snapshots"},
     "rollout_metrics": {"records", "layout", "ops", "envs"},
-    "learner": {"records", "ops"},
+    "batch_parts": set(),
+    "learner": {"records", "ops", "batch_parts"},
 }
 ALLOWED["lanes"] = {"records", "layout", "ops", "envs", "snapshots", "episodes"}
-ALLOWED["rollout"] = set(ALLOWED) - {"learner", "critic", "texts"}
+ALLOWED["rollout"] = set(ALLOWED) - {"learner", "batch_parts", "critic", "texts"}
 for names in ALLOWED.values():
     names.add("errors")  # how input is refused
 ALLOWED["sandbox"] = set()  # nothing of ours, not even that
