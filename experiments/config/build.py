@@ -15,9 +15,6 @@ from ml_collections import ConfigDict
 
 from agentic_grpo.errors import Refused
 from agentic_grpo.lanes import RolloutSettings
-from agentic_grpo.models.base import Policy
-from agentic_grpo.models.packing import Packing
-from agentic_grpo.models.policy import decoder_policy
 from agentic_grpo.models.transformer import Transformer
 from agentic_grpo.training import bases, devices, sizes, tick
 from agentic_grpo.training.evaluation import EvaluationSettings
@@ -28,12 +25,12 @@ from agentic_grpo.training.warm_start import WarmStartSettings
 from experiments.config import (
     algorithm,
     critic,
-    elsewhere,
     evaluations,
     fields,
     memory,
     model,
     optimizer,
+    policies,
     ranges,
     real_clock,
     warm_start,
@@ -122,8 +119,8 @@ def build(config: ConfigDict) -> Experiment:
     loop = _loop(config)
     evaluation, test = evaluations.settings(config, setting.environment)
     spec = setting.environment.spec
-    decoder = _decoder(config, spec, published)
-    policy, makers = _policy(config, spec, decoder)
+    decoder = policies.decoder_of(config, spec, published)
+    policy, makers = policies.policy_of(config, spec, decoder)
     program = _program(config, setting.environment, policy, decoder)
     return Experiment(
         program=program,
@@ -200,7 +197,7 @@ def memory_of(config: ConfigDict, experiment: Experiment) -> memory.Estimate | N
         experiment.decoder.config,
         experiment.program,
         state_shapes(experiment),
-        _packing(config, experiment.program.environment.spec.layout),
+        policies.packing_of(config, experiment.program.environment.spec.layout),
     )
 
 
@@ -209,37 +206,6 @@ def trace(experiment: Experiment) -> None:
     jax.eval_shape(
         functools.partial(tick.tick, experiment.program), state_shapes(experiment)
     )
-
-
-def _decoder(config, spec, published) -> Transformer | None:
-    """The model; None where it comes from outside the repository."""
-    if elsewhere.is_elsewhere(config.model.name):
-        model.require_elsewhere_fits(config)
-        return None
-    choose("model.name", config.model.name, {"transformer": None})
-    rule = "(): they are those of a model.name like my_package.my_model:make"
-    require(config.model.options == (), "model.options", config.model.options, rule)
-    sizes = model.transformer_config(
-        config, published, vocabulary_size=spec.vocabulary_size
-    )
-    return Transformer(sizes, model.adapter(config))
-
-
-def _policy(config, spec, decoder) -> tuple[Policy, tuple[Callable, ...]]:
-    """(the policy, whatever makes it from outside the repository)."""
-    if decoder is None:
-        policy, make = elsewhere.policy(config.model, spec)
-        return policy, (make,)
-    policy = decoder_policy(
-        decoder,
-        spec.layout,
-        end_tokens=spec.end_tokens,
-        pad_token=spec.pad_token,
-        chunk_size=config.model.chunk_size or None,
-        packing=_packing(config, spec.layout),
-        prompt_once=config.model.prompt_once,
-    )
-    return policy, ()
 
 
 def _program(config, environment, policy, decoder) -> tick.Program:
@@ -264,7 +230,7 @@ def _program(config, environment, policy, decoder) -> tick.Program:
             config,
             spec,
             per_block,
-            num_microbatches=_num_microbatches(config, decoder, spec, per_block),
+            num_microbatches=memory.num_microbatches(config, decoder, spec, per_block),
         ),
         num_blocks=config.rollout.num_blocks,
         num_rows=per_block.num_rows,
@@ -282,49 +248,6 @@ def _program(config, environment, policy, decoder) -> tick.Program:
         ),
         pilot_groups=config.algorithm.pilot_groups,
     )
-
-
-def _num_microbatches(config, decoder, spec, block) -> int:
-    """As given, or as few as the memory for activations allows."""
-    learner = config.learner
-    if learner.num_microbatches:
-        return learner.num_microbatches
-    rule = f"at least 1 with model.name={config.model.name!r}, whose memory is unknown"
-    require(decoder is not None, "learner.num_microbatches", 0, rule)
-    return memory.fewest_parts(
-        decoder.config,
-        rows=config.rollout.num_blocks * block.update_slots * config.rollout.group_size,
-        columns=spec.layout.num_columns,
-        limit=1e9 * learner.activation_gigabytes,
-    )
-
-
-def _packing(config, layout) -> Packing | None:
-    """Packed rows as wide as two whole episodes, so that little stays empty.
-
-    Or as one whole group, where its members share their prompt.
-    """
-    learner = config.learner
-    rows = learner.packed_rows
-    if not rows:
-        return None
-    require(
-        learner.num_microbatches == 1,
-        "learner.num_microbatches",
-        learner.num_microbatches,
-        f"1 with learner.packed_rows={rows}: those are taken in parts",
-    )
-    width = 2 * layout.num_columns
-    if not config.model.prompt_once:
-        return Packing(rows=rows, width=width)
-    grouped = Packing(
-        rows=rows,
-        width=width,
-        group_size=config.rollout.group_size,
-        shared_width=layout.prompt_width,
-    )
-    folded = grouped.folded_columns(layout.num_columns)
-    return dataclasses.replace(grouped, width=max(width, folded))
 
 
 def _sizes(rollout, learner, spec) -> sizes.BlockSizes:

@@ -12,6 +12,7 @@ import math
 import jax
 
 from agentic_grpo.models.transformer import TransformerConfig
+from experiments.config.checks import require
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,4 +119,19 @@ def _bytes_of_blocks(decoder):
         * decoder.hidden_size
         * matrices
         * decoder.param_dtype.itemsize
+    )
+
+
+def num_microbatches(config, decoder, spec, block) -> int:
+    """As given, or as few as the memory for activations allows."""
+    learner = config.learner
+    if learner.num_microbatches:
+        return learner.num_microbatches
+    rule = f"at least 1 with model.name={config.model.name!r}, whose memory is unknown"
+    require(decoder is not None, "learner.num_microbatches", 0, rule)
+    return fewest_parts(
+        decoder.config,
+        rows=config.rollout.num_blocks * block.update_slots * config.rollout.group_size,
+        columns=spec.layout.num_columns,
+        limit=1e9 * learner.activation_gigabytes,
     )
