@@ -18,10 +18,33 @@ def damaged(path, what: str) -> DamagedError:
     )
 
 
+def unreadable(path, item: str, error: Exception) -> DamagedError:
+    reason = f"{type(error).__name__}: {str(error)[:200]}"
+    return damaged(path, f"its {item} cannot be read ({reason})")
+
+
 def all_damaged(folder, steps: list[int]) -> CheckpointError:
     return CheckpointError(
         f"{folder}: every checkpoint here is damaged: {steps}. Restore the folder from "
         "a copy, or start again in another one."
+    )
+
+
+def none_is_here(folder) -> CheckpointError:
+    return CheckpointError(
+        f"{folder} holds no checkpoint. Check the folder, or start the run that fills "
+        "it."
+    )
+
+
+def not_here(folder, step: int, steps: list[int]) -> CheckpointError:
+    return CheckpointError(f"{folder} holds no step {step}; it holds {steps}.")
+
+
+def later_one_is_here(folder, latest: int, step: int) -> CheckpointError:
+    return CheckpointError(
+        f"{folder} already holds step {latest}, later than step {step}. Continue from "
+        "it, or use another folder."
     )
 
 
@@ -31,6 +54,16 @@ def of_another_schema(path, version) -> CheckpointError:
         f"{checkpoint_record.SCHEMA_VERSION}. Use the release of agentic_grpo that "
         "wrote it, or start again in another folder."
     )
+
+
+def require_sound(record, path, step: int) -> None:
+    """Raises ``CheckpointError`` unless this is the record of the step, unchanged."""
+    if not checkpoint_record.is_intact(record):
+        raise damaged(path, "its record has changed")
+    if record["schema_version"] != checkpoint_record.SCHEMA_VERSION:
+        raise of_another_schema(path, record["schema_version"])
+    if record.get("step", step) != step:
+        raise damaged(path, f"it is a copy of {record['step']}")
 
 
 def of_another_config(path, others: list[str]) -> CheckpointError:

@@ -12,6 +12,7 @@ import zlib
 from typing import Any
 
 import numpy as np
+from absl import logging
 
 from agentic_grpo.training import host, leaves
 
@@ -55,6 +56,17 @@ def make(
 def is_intact(record: Any) -> bool:
     """Whether this is a record, whole and unchanged; of any schema version."""
     return isinstance(record, dict) and record.get("crc32") == _checksum(record)
+
+
+def warn_if_written_elsewhere(record: dict[str, Any], path: pathlib.Path) -> None:
+    """Warns where what wrote the checkpoint differs from what reads it here."""
+    if differing := host.differences(record["environment"], host.describe()):
+        logging.warning(
+            "checkpoint %s was written in another environment (%s): the run goes "
+            "on, but not bit by bit as it would have there.",
+            path,
+            "; ".join(differing),
+        )
 
 
 def public(record: dict[str, Any]) -> dict[str, Any]:

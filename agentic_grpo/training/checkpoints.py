@@ -5,7 +5,6 @@ plain arrays; and ``record``, the JSON of ``checkpoint_record``. There is no pic
 opening somebody's checkpoint runs nothing.
 """
 
-import dataclasses
 import os
 import pathlib
 from collections.abc import Callable
@@ -19,12 +18,14 @@ from absl import logging
 from agentic_grpo.training import (
     checkpoint_errors,
     checkpoint_record,
-    host,
     leaves,
     paths,
     processes,
 )
 from agentic_grpo.training.checkpoint_errors import CheckpointError, DamagedError
+from agentic_grpo.training.checkpoint_retention import Retention
+
+__all__ = ["CheckpointError", "Checkpoints"]
 
 State = Any  # a pytree of arrays, typed keys, and bool, int and float leaves
 
@@ -50,10 +51,10 @@ class Checkpoints:
         if keep < 1:
             raise ValueError(f"keep: {keep}; at least 1 checkpoint must be kept.")
         self._directory = pathlib.Path(directory).expanduser().absolute()
-        self._keep = keep
-        self._keep_best = keep_best
+        self._retention = Retention(
+            keep, keep_best, lambda step: self._read_record(step)["metric"]
+        )
         self._manager: ocp.CheckpointManager | None = None
-        self._metrics: dict[int, float | None] = {}
         self._damaged: set[int] = set()
         self._known = paths.identity(self._directory)
         self._is_writing = False
@@ -87,10 +88,7 @@ class Checkpoints:
         if step == latest:
             return False
         if latest is not None and step < latest:
-            raise CheckpointError(
-                f"{self._directory} already holds step {latest}, later than step "
-                f"{step}. Continue from it, or use another folder."
-            )
+            raise checkpoint_errors.later_one_is_here(self._directory, latest, step)
         named = leaves.named(state)
         record = checkpoint_record.make(step, metadata, metric, named)
         arrays = {
@@ -101,14 +99,15 @@ class Checkpoints:
         items = ocp.args.Composite(
             state=ocp.args.StandardSave(arrays), record=ocp.args.JsonSave(record)
         )
-        self._metrics[step] = record["metric"]  # asked for while it is being saved
+        # asked for while it is being saved
+        self._retention.metrics[step] = record["metric"]
         try:
             self._directory.mkdir(parents=True, exist_ok=True)
             self._known = paths.identity(self._directory)
             self._open().save(step, args=items)
             self._is_writing = True
         except Exception as error:  # a full disk surfaces as any of them
-            del self._metrics[step]
+            del self._retention.metrics[step]
             raise checkpoint_errors.not_written(self._directory, error) from error
         return True
 
@@ -136,7 +135,6 @@ class Checkpoints:
         Raises:
           CheckpointError: none is there or intact, or it is another configuration's.
         """
-
         return self.restore_part("", target, step, check=check)
 
     def restore_part(
@@ -161,13 +159,7 @@ class Checkpoints:
             return record, self._read_state(candidate, record, target, part)
 
         found, (record, state) = self._newest_intact(step, read)
-        if differing := host.differences(record["environment"], host.describe()):
-            logging.warning(
-                "checkpoint %s was written in another environment (%s): the run goes "
-                "on, but not bit by bit as it would have there.",
-                self._path(found),
-                "; ".join(differing),
-            )
+        checkpoint_record.warn_if_written_elsewhere(record, self._path(found))
         return state, checkpoint_record.public(record)
 
     def steps(self) -> list[int]:
@@ -182,7 +174,7 @@ class Checkpoints:
 
     def best_step(self) -> int | None:
         """The step with the highest metric, the newest of equals; None without any."""
-        return self._best_of(self.steps())
+        return self._retention.best_of(self.steps())
 
     def wait(self) -> None:
         """Returns when everything saved so far is on disk.
@@ -220,26 +212,10 @@ class Checkpoints:
         """The manager of the folder, which exists."""
         if self._manager is None:
             options = ocp.CheckpointManagerOptions(
-                create=False, preservation_policy=_Retention(self._kept)
+                create=False, preservation_policy=self._retention
             )
             self._manager = ocp.CheckpointManager(self._directory, options=options)
         return self._manager
-
-    def _kept(self, steps: list[int]) -> set[int]:
-        """Which of these steps stay on disk."""
-        newest = set(sorted(steps)[-self._keep :])
-        best = self._best_of(steps) if self._keep_best else None
-        return newest if best is None else newest | {best}
-
-    def _best_of(self, steps: list[int]) -> int | None:
-        for step in steps:
-            if step not in self._metrics:  # saved by an earlier process
-                try:
-                    self._metrics[step] = self._read_record(step)["metric"]
-                except CheckpointError:
-                    self._metrics[step] = None
-        scores = {s: self._metrics[s] for s in steps if self._metrics[s] is not None}
-        return max(scores, key=lambda step: (scores[step], step), default=None)
 
     def _newest_intact(self, step: int | None, read: Callable) -> tuple[int, Any]:
         """(step, what ``read`` gives for it); damaged ones are passed over."""
@@ -262,25 +238,14 @@ class Checkpoints:
         self.wait()
         steps = self.steps()
         if not steps:
-            raise CheckpointError(
-                f"{self._directory} holds no checkpoint. Check the folder, or start "
-                "the run that fills it."
-            )
+            raise checkpoint_errors.none_is_here(self._directory)
         if step is not None and step not in steps:
-            raise CheckpointError(
-                f"{self._directory} holds no step {step}; it holds {steps}."
-            )
+            raise checkpoint_errors.not_here(self._directory, step, steps)
         return steps[::-1] if step is None else [step]
 
     def _read_record(self, step: int) -> dict[str, Any]:
-        path = self._path(step)
         record = self._read_item(step, "record", ocp.args.JsonRestore())
-        if not checkpoint_record.is_intact(record):
-            raise checkpoint_errors.damaged(path, "its record has changed")
-        if record["schema_version"] != checkpoint_record.SCHEMA_VERSION:
-            raise checkpoint_errors.of_another_schema(path, record["schema_version"])
-        if record.get("step", step) != step:
-            raise checkpoint_errors.damaged(path, f"it is a copy of {record['step']}")
+        checkpoint_errors.require_sound(record, self._path(step), step)
         return record
 
     def _read_state(
@@ -312,14 +277,16 @@ class Checkpoints:
             with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
                 return reader.restore(self._path(step) / "state", args=some)
         except Exception as error:  # a damaged file surfaces as any of them
-            raise _unreadable(self._path(step), "state", error) from error
+            raise checkpoint_errors.unreadable(
+                self._path(step), "state", error
+            ) from error
 
     def _read_item(self, step: int, item: str, args: ocp.args.CheckpointArgs) -> Any:
+        items = ocp.args.Composite(**{item: args})
         try:
-            items = ocp.args.Composite(**{item: args})
             return self._open().restore(step, args=items)[item]
         except Exception as error:  # a damaged file surfaces as any of them
-            raise _unreadable(self._path(step), item, error) from error
+            raise checkpoint_errors.unreadable(self._path(step), item, error) from error
 
     def _set_damaged_aside(self) -> None:
         """Renames what ``restore`` passed over: these steps will be reached anew."""
@@ -333,20 +300,3 @@ class Checkpoints:
             self._path(step).rename(aside)
         processes.wait_for_all("damaged checkpoints are set aside")
         self._damaged.clear()
-
-
-def _unreadable(path, item, error):
-    reason = f"{type(error).__name__}: {str(error)[:200]}"
-    return checkpoint_errors.damaged(path, f"its {item} cannot be read ({reason})")
-
-
-@dataclasses.dataclass(frozen=True)
-class _Retention:
-    """Orbax's protocol for what to keep."""
-
-    kept: Callable[[list[int]], set[int]]
-
-    def should_preserve(self, checkpoints, *, context) -> list[bool]:
-        del context
-        kept = self.kept([checkpoint.step for checkpoint in checkpoints])
-        return [checkpoint.step in kept for checkpoint in checkpoints]

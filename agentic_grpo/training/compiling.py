@@ -30,7 +30,7 @@ def compile_dispatch(
       num_ticks: ticks per dispatch.
 
     Returns:
-      (dispatch: (state) -> (state, stacked metrics, ``tick.Refused``), which donates
+      (dispatch: (state) -> (state, stacked metrics, ``refusals.Refused``), that donates
       its state and has the program's ``as_text``; seconds).
     """
     started = time.perf_counter()

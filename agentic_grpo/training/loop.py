@@ -55,7 +55,7 @@ class Outlet:
     Attributes:
       write: (tick, values) -> None; writes one line of metrics.
       save: (tick, state) -> None.
-      dump: (``tick.Refused``) -> where it was written.
+      dump: (``refusals.Refused``) -> where it was written.
       name: what messages call the run, where there are several.
     """
 
@@ -70,7 +70,7 @@ class Hooks:
     """What the loop calls on the host.
 
     Attributes:
-      dispatch: (state) -> (state, stacked metrics, ``tick.Refused``); donates its
+      dispatch: (state) -> (state, stacked metrics, ``refusals.Refused``); donates its
         state.
       evaluate: (params) -> dict of ``Mean`` and scalars, not yet read.
       stop: () -> whether to end after this dispatch.

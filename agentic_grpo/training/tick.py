@@ -20,7 +20,7 @@ from agentic_grpo.lanes import Lanes, RolloutSettings, init_lanes
 from agentic_grpo.models.base import Policy
 from agentic_grpo.ops import credit as credit_ops
 from agentic_grpo.ops.reductions import sum_over_devices
-from agentic_grpo.training import serving, teaching
+from agentic_grpo.training import refusals, serving, teaching
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -144,21 +144,6 @@ def init(program: Program, params, key) -> TrainState:
     )
 
 
-@records.record
-class Refused:
-    """The last batch of some ticks whose loss or gradient was not finite.
-
-    Attributes:
-      batch: as the learner saw it; zeros where there was none.
-      learner_step: int32 []; version of the parameters that scored it.
-      tick: int32 []; -1 where there was none.
-    """
-
-    batch: learner.Batch
-    learner_step: jax.Array
-    tick: jax.Array
-
-
 def run_ticks(
     program: Program,
     state: TrainState,
@@ -171,14 +156,14 @@ def run_ticks(
 
     Returns:
       (state, metrics with a leading axis [num_ticks]); with ``keep_refused`` also the
-      ``Refused`` of these ticks.
+      ``refusals.Refused`` of these ticks.
     """
 
     def body(carry, _):
         state, kept = carry
         after, metrics, batch = _tick(program, state, axis_name)
         if keep_refused:
-            kept = newest_refused(kept, state, metrics, batch)
+            kept = refusals.newest(kept, state, metrics, batch)
         return (after, kept), metrics
 
     none = None
@@ -188,29 +173,14 @@ def run_ticks(
     return (state, metrics, kept) if keep_refused else (state, metrics)
 
 
-def nothing_refused(program: Program, state: TrainState, *, axis_name=None) -> Refused:
+def nothing_refused(
+    program: Program, state: TrainState, *, axis_name=None
+) -> refusals.Refused:
     """What is kept before any batch was refused."""
     batch = jax.eval_shape(
         lambda state: learn(program, state, axis_name=axis_name)[2], state
     )
-    return Refused(
-        batch=jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), batch),
-        learner_step=jnp.zeros((), jnp.int32),
-        tick=jnp.full((), -1, jnp.int32),
-    )
-
-
-def newest_refused(kept: Refused, state: TrainState, metrics, batch) -> Refused:
-    """What is kept after a tick: its batch if it was refused, else what was.
-
-    Args:
-      kept: before it.
-      state: before it.
-      metrics, batch: of ``learn``.
-    """
-    latest = Refused(batch=batch, learner_step=state.learner.step, tick=state.tick)
-    refused = metrics["not_finite"].total > 0
-    return jax.tree.map(lambda x, y: jnp.where(refused, x, y), latest, kept)
+    return refusals.nothing(batch)
 
 
 def tick(program: Program, state: TrainState, *, axis_name=None):

@@ -53,7 +53,7 @@ class RealClock:
         """Runs ``num_ticks`` ticks; the state is donated.
 
         Returns:
-          (state, metrics with a leading axis [num_ticks], ``tick.Refused``), as
+          (state, metrics with a leading axis [num_ticks], ``refusals.Refused``), as
           ``tick.run_ticks``.
 
         Raises:

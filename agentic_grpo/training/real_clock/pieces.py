@@ -17,7 +17,7 @@ from agentic_grpo.envs import base
 from agentic_grpo.lanes import choose_lanes
 from agentic_grpo.ops.reductions import count, masked_mean
 from agentic_grpo.records import AWAITED, NEVER, EndReason
-from agentic_grpo.training import serving, tick
+from agentic_grpo.training import refusals, serving, tick
 from agentic_grpo.training.devices import Layout
 
 
@@ -138,14 +138,14 @@ def write(program: tick.Program, state: tick.TrainState, may_write):
     return dataclasses.replace(state, table=table, lanes=lanes), metrics, asked
 
 
-def learn(program: tick.Program, state: tick.TrainState, kept: tick.Refused):
+def learn(program: tick.Program, state: tick.TrainState, kept: refusals.Refused):
     """``tick.learn``, what it refused, and what the next tick finds.
 
     Returns:
-      (state, metrics, ``tick.Refused``, ``Outlook``).
+      (state, metrics, ``refusals.Refused``, ``Outlook``).
     """
     after, metrics, batch = tick.learn(program, state)
-    kept = tick.newest_refused(kept, state, metrics, batch)
+    kept = refusals.newest(kept, state, metrics, batch)
     return after, metrics, kept, look_ahead(program, after)
 
 
@@ -170,7 +170,7 @@ class Compiled:
     Attributes:
       hear, write, learn: as the functions of this module, without the program.
       look_ahead: the same.
-      nothing_refused: () -> ``tick.Refused``.
+      nothing_refused: () -> ``refusals.Refused``.
       place: puts NumPy arrays where the parts want them.
     """
 
