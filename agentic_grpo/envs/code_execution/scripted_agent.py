@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo import records
+from agentic_grpo.envs import scripted_text
 from agentic_grpo.envs.code_execution import lookup
 from agentic_grpo.envs.code_execution.environment import CodeExecution
 from agentic_grpo.envs.code_execution.judging import TestStatus
@@ -114,14 +115,15 @@ class ScriptedAgent:
 
         noise = suites.below(for_noise, vocabulary.VOCABULARY_SIZE)
         competence = lookup.rows(dials.competence, stage)[:, None]
-        fails = dice[..., 0] >= competence
-        tokens = jnp.where(fails[..., None], noise, tokens)
-
-        place, length = lookup.numbers(width), length[..., None]
-        limit = lookup.rows(self._layout.action_widths, stage)[:, None, None]
-        tokens = jnp.where(place < length, tokens, vocabulary.END)
-        mask = place < jnp.minimum(length + 1, limit)
-        return jnp.where(mask, tokens, vocabulary.PAD), mask
+        return scripted_text.finish(
+            tokens,
+            length,
+            noise=noise,
+            fails=dice[..., 0] >= competence,
+            limit=lookup.rows(self._layout.action_widths, stage),
+            end=vocabulary.END,
+            pad=vocabulary.PAD,
+        )
 
     def _text(self, state, stage, dials, dice, for_tests):
         """What the agent means: tokens [N, G, A] without END, and their number."""

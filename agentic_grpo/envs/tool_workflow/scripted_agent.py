@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from agentic_grpo import records
+from agentic_grpo.envs import scripted_text
 from agentic_grpo.envs.tool_workflow import requests, texts, tools, vocabulary
 from agentic_grpo.envs.tool_workflow.environment import ToolWorkflow
 from agentic_grpo.envs.tool_workflow.state import Members, Problem, WorkflowState
@@ -111,14 +112,15 @@ class ScriptedAgent:
 
         noise = jnp.floor(for_noise * vocabulary.VOCABULARY_SIZE).astype(jnp.int32)
         competence = jnp.asarray(dials.competence)[stage][:, None]
-        fails = dice[..., 0] >= competence
-        tokens = jnp.where(fails[..., None], noise, tokens)
-
-        column = jnp.arange(width, dtype=jnp.int32)[None, None]
-        limit = jnp.asarray(self._layout.action_widths)[stage][:, None, None]
-        tokens = jnp.where(column < length[..., None], tokens, vocabulary.END)
-        mask = column < jnp.minimum(length[..., None] + 1, limit)
-        return jnp.where(mask, tokens, vocabulary.PAD), mask
+        return scripted_text.finish(
+            tokens,
+            length,
+            noise=noise,
+            fails=dice[..., 0] >= competence,
+            limit=jnp.asarray(self._layout.action_widths)[stage],
+            end=vocabulary.END,
+            pad=vocabulary.PAD,
+        )
 
     def _text(self, state, stage, dice, dials):
         """What the agent means: tokens [N, G, A], and how many without END [N, G]."""
