@@ -138,10 +138,13 @@ def _make_bar(stream: IO[str]) -> rich.progress.Progress:
 
 
 def duration(seconds: float) -> str:
-    """ "42 s", "3 min 05 s", "2 h 07 min"."""
+    """ "42 s", "3 min 05 s", "35 min", "2 h 07 min"."""
     seconds = round(seconds)
     if seconds < 60:
         return f"{seconds} s"
-    if seconds < 3600:
+    if seconds < 600:
         return f"{seconds // 60} min {seconds % 60:02d} s"
-    return f"{seconds // 3600} h {seconds % 3600 // 60:02d} min"
+    minutes = round(seconds / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    return f"{minutes // 60} h {minutes % 60:02d} min"

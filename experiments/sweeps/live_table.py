@@ -15,6 +15,7 @@ import rich.text
 
 from agentic_grpo.training import metrics
 from agentic_grpo.training.plain_text import printable
+from agentic_grpo.training.progress import duration
 from experiments.sweeps import scheduler
 from experiments.sweeps.scheduler import Progress, State
 
@@ -153,13 +154,3 @@ def latest(folder: pathlib.Path) -> Latest:
             rate = line[SOLVE_RATE]
             break
     return Latest(tick, rate)
-
-
-def duration(seconds: float) -> str:
-    """ "42 s", "35 min", "2 h 07 min"."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    return f"{minutes // 60} h {minutes % 60:02d} min"

@@ -10,13 +10,14 @@ from typing import Any
 from ml_collections import ConfigDict
 
 from agentic_grpo.training import locks
+from agentic_grpo.training.progress import duration
 from experiments.config import fields, ranges
 from experiments.config.build import build
 from experiments.config.checks import require
 from experiments.runs import base_model
 from experiments.sweeps import cost, grid, scheduler
 from experiments.sweeps.launch import Launcher, read_error
-from experiments.sweeps.live_table import Display, duration
+from experiments.sweeps.live_table import Display
 from experiments.sweeps.scheduler import Job, Progress, Run
 
 #: Base models of a sweep, in its folder.

@@ -62,7 +62,15 @@ def test_a_terminal_gets_a_bar_with_the_numbers(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(59.4, "59 s"), (185, "3 min 05 s"), (7620, "2 h 07 min")]
+    ("seconds", "text"),
+    [
+        (59.4, "59 s"),
+        (59.6, "1 min 00 s"),
+        (185, "3 min 05 s"),
+        (2110, "35 min"),
+        (3585, "1 h 00 min"),  # never 60 min
+        (7620, "2 h 07 min"),
+    ],
 )
 def test_durations_read_as_a_person_says_them(seconds, text):
     stream, clock = io.StringIO(), Clock()

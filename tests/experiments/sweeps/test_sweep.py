@@ -541,13 +541,6 @@ def test_the_newest_line_is_read_from_the_end_of_the_metrics(tmp_path):
     assert live_table.latest(tmp_path) == (7, 0.4)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"), [(42, "42 s"), (2100, "35 min"), (7620, "2 h 07 min")]
-)
-def test_durations_are_for_people(seconds, text):
-    assert live_table.duration(seconds) == text
-
-
 # The whole program ------------------------------------------------------------------
 
 
