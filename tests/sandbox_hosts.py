@@ -6,13 +6,14 @@ import sys
 
 from agentic_grpo.sandbox import filters
 
-ROOT = pathlib.Path(__file__).resolve().parents[1]
+#: Where the library is that is tested: in the clone, or where it is installed.
+LIBRARY = pathlib.Path(filters.__file__).resolve().parents[1]
 
 #: Our package without JAX, and ``forbid``: the kernel refuses calls from then on.
 PRELUDE = f"""
 import ctypes, os, platform, struct, sys, types
 ours = types.ModuleType("agentic_grpo")
-ours.__path__ = [{str(ROOT / "agentic_grpo")!r}]
+ours.__path__ = [{str(LIBRARY)!r}]
 sys.modules["agentic_grpo"] = ours
 from agentic_grpo.sandbox import filters, jobs
 from agentic_grpo.sandbox.pool import Pool
