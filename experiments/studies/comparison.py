@@ -158,14 +158,10 @@ def check(suite: SuiteResults, claim: Mapping[str, Any]) -> Checked:
     words = f"{value:.3f} [{low:.3f}, {high:.3f}], {found.pairs} pairs"
     if found.is_censored:
         words += f"; {found.arrived} arrive, {found.reference_arrived} of the reference"
-    bounds = [
-        bound
-        for bound in (claim["high_below"], claim["low_above"])
-        if bound is not None
-    ]
+    needs_interval = claim["high_below"] is not None or claim["low_above"] is not None
     if found.arrived < found.reference_arrived:
         holds = False
-    elif bounds and math.isnan(low):
+    elif needs_interval and math.isnan(low):
         holds = None
     else:
         holds = all(
@@ -176,17 +172,18 @@ def check(suite: SuiteResults, claim: Mapping[str, Any]) -> Checked:
                 claim.get("at_least") is None or value >= claim["at_least"] - ROUNDING,
             ]
         )
-    chances = [_chance(found, bound, claim["high_below"]) for bound in bounds]
+    chances = []
+    if (bound := claim["high_below"]) is not None:
+        chances.append(_chance(found, bound) if value < bound else 1.0)
+    if (bound := claim["low_above"]) is not None:
+        chances.append(_chance(found, bound) if value > bound else 1.0)
     return Checked(
         claim=claim, holds=holds, found=words, p=max(chances, default=math.nan)
     )
 
 
-def _chance(found, bound, upper):
-    """Of "the truth is at a bound": 1 where the estimate lies on its wrong side."""
-    value = found.estimate.value
-    if value >= bound if bound == upper else value <= bound:
-        return 1.0
+def _chance(found, bound):
+    """Of "the truth is at the bound"; NaN without an interval."""
     return statistics.chance_of(
         bound, found.estimate, pairs=found.pairs, is_ratio=found.metric not in LEVELS
     )

@@ -12,9 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from agentic_grpo.training import metrics
 from experiments.config.checks import require
-from experiments.studies import suites
+from experiments.studies import results, suites
 from experiments.studies.suites import Suite
 from experiments.sweeps.planning import Point
 
@@ -211,10 +210,9 @@ def _scored(suite, folder, failed, trial):
         name = f"{_name(cell, trial)}/seed={seed}"
         if name not in failed:
             raise UnfinishedError(f"{folder / name} has not ended")
-        if not failed[name]:
-            curves.append(_validation_curve(folder / name))
-        else:
+        if failed[name]:
             return dataclasses.replace(trial, score=-math.inf, fall=math.inf)
+        curves.append(results.read_curve(folder / name).solve_rate)
     return dataclasses.replace(
         trial,
         score=float(np.mean([np.mean(curve) for curve in curves])),
@@ -229,9 +227,3 @@ def largest_fall(curve: Sequence[float]) -> float:
     0.25
     """
     return float(np.max(np.maximum.accumulate(curve) - curve))
-
-
-def _validation_curve(folder):
-    """The solve rates of all evaluations of a run."""
-    lines = metrics.read(folder)
-    return [line["eval/solve_rate"] for line in lines if "eval/solve_rate" in line]

@@ -1,8 +1,6 @@
 """From points and seeds to runs: what sweeps and ablations have in common."""
 
 import dataclasses
-import functools
-import json
 import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -160,8 +158,7 @@ def plan(jobs: Sequence[Job], parallel: int) -> str:
         return f"all {len(jobs)} finished"
     seconds = sum(job.seconds for job in todo)
     keys = {key: job for job in todo for key in job.base_models}
-    configs = [job.runs[0].config for job in keys.values()]
-    warm = sum(map(_warm_start_seconds, configs))
+    warm = sum(_warm_start_seconds([job.runs[0].config for job in keys.values()]))
     programs = {str(job.runs[0].folder.parent) for job in todo}
     total = seconds + warm + cost.COMPILE_SECONDS * len(programs)
     return (
@@ -172,15 +169,14 @@ def plan(jobs: Sequence[Job], parallel: int) -> str:
     )
 
 
-def _warm_start_seconds(config):
-    """Of one base model; the same for every seed, so that few are built."""
-    first = fields.change(config, {"seed": 0}).to_json(sort_keys=True)
-    return _warm_start_seconds_of(first)
-
-
-@functools.cache
-def _warm_start_seconds_of(text):
-    return cost.of_warm_start(build(fields.from_tree(json.loads(text))))
+def _warm_start_seconds(configs):
+    """Of each base model; the same for every seed, so that few are built."""
+    seconds = {}
+    for config in configs:
+        text = fields.change(config, {"seed": 0}).to_json(sort_keys=True)
+        if text not in seconds:
+            seconds[text] = cost.of_warm_start(build(config))
+        yield seconds[text]
 
 
 def execute(
