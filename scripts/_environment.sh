@@ -13,6 +13,33 @@ export GLIBC_TUNABLES="${GLIBC_TUNABLES:-glibc.malloc.hugetlb=1}"
 
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 
+# Of a script that trains in one folder: --workdir replaces $workdir, which becomes an
+# absolute path; --help prints the head of the script; all else is added to $flags.
+read_run_arguments() {
+  while [[ $# -gt 0 ]]; do
+    case "$1" in
+      -h | --help)
+        sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[1]}"
+        exit
+        ;;
+      --workdir=?*) workdir="${1#*=}" ;;
+      --workdir)
+        if [[ -z "${2:-}" ]]; then
+          echo "--workdir needs a folder: --workdir=DIR" >&2
+          exit 2
+        fi
+        workdir="$2"
+        shift
+        ;;
+      *) flags+=("$1") ;;
+    esac
+    shift
+  done
+  if [[ "$workdir" != /* ]]; then
+    workdir="$PWD/$workdir"
+  fi
+}
+
 prepare_environment() {
   if [[ -n "${AGENTIC_GRPO_PYTHON:-}" ]]; then
     PYTHON="$AGENTIC_GRPO_PYTHON"

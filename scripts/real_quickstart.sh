@@ -13,28 +13,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/_environment.sh"
 
 workdir="$ROOT/runs/python_quickstart"
 flags=(--config="$ROOT/experiments/configs/python_quickstart.py")
-while [[ $# -gt 0 ]]; do
-  case "$1" in
-    -h | --help)
-      sed -n '2,/^set/{/^set/d;s/^# \{0,1\}//;p;}' "${BASH_SOURCE[0]}"
-      exit
-      ;;
-    --workdir=?*) workdir="${1#*=}" ;;
-    --workdir)
-      if [[ -z "${2:-}" ]]; then
-        echo "--workdir needs a folder: --workdir=DIR" >&2
-        exit 2
-      fi
-      workdir="$2"
-      shift
-      ;;
-    *) flags+=("$1") ;;
-  esac
-  shift
-done
-if [[ "$workdir" != /* ]]; then
-  workdir="$PWD/$workdir"
-fi
+read_run_arguments "$@"
 
 prepare_environment
 # Alone: the package asks for llama.cpp, which nothing here needs.

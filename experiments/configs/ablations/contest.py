@@ -17,11 +17,12 @@ Wall time: not run yet; 25 runs, and 50 times 50 contests.
 Outcome: open.
 """
 
+from experiments.configs.ablations import critic
 from experiments.configs.ablations import laboratory as lab
 from experiments.contests.study import RankClaim
 from experiments.studies.suites import Arm, Suite
 
-BASE, CRITIC = "base", "critic"
+BASE, CRITIC = "base", critic.PLAIN
 
 #: They teach each word of the held-out compositions in others.
 FAMILIES = (
@@ -56,14 +57,7 @@ SUITE = Suite(
         lab.OUTCOME: lab.RULES[lab.OUTCOME],
         lab.AGENTIC: lab.RULES[lab.AGENTIC],
         lab.CALIBRATED: lab.RULES[lab.CALIBRATED],
-        CRITIC: Arm(
-            overrides={
-                "algorithm.credit": lab.CALIBRATED,
-                "algorithm.signal": "critic",
-                "critic.kind": "decoder",
-            },
-            tuned_as=lab.CALIBRATED,
-        ),
+        CRITIC: critic.SUITE.arms[critic.PLAIN],
     },
     reference=lab.OUTCOME,
     seeds=lab.FIVE_SEEDS,
